@@ -1,0 +1,52 @@
+"""What routing needs to know of a request."""
+
+import enum
+from dataclasses import dataclass
+
+__all__ = ["Api", "InferenceRequest", "Prompt"]
+
+
+class Api(enum.StrEnum):
+    """The schema of a body, told by the path."""
+
+    CHAT = "chat"
+    COMPLETIONS = "completions"
+    OTHER = "other"
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """One prompt to hash.
+
+    `data` is injective and prefix-preserving: appending to the last field or adding messages keeps all
+    earlier bytes. For `token_ids` it is the ids as little-endian uint32, so four bytes are one token exactly;
+    otherwise it is canonical text, and bytes per token are learned.
+    """
+
+    data: bytes
+    token_ids: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class InferenceRequest:
+    """A parsed request; the body itself stays with the front door and is forwarded untouched.
+
+    Attributes:
+        api: the schema.
+        model: as the client named it; None when absent, null or empty.
+        salt: `cache_salt`, "" when absent; part of the chain's seed.
+        prompts: each element of a list of prompts is one, with its own chain. Empty: no prompt is visible.
+        stream: the client asked for server-sent events. Only a hint: the response's content type decides.
+        body_bytes: size of the body as it came.
+        max_output_tokens: `max_completion_tokens`, else `max_tokens`; None when absent or not a positive int.
+        replay_safe: False when sending it twice may have an effect of its own (`store`, `background`).
+    """
+
+    api: Api
+    model: str | None
+    salt: str
+    prompts: tuple[Prompt, ...]
+    stream: bool
+    body_bytes: int
+    max_output_tokens: int | None = None
+    replay_safe: bool = True
