@@ -1,0 +1,60 @@
+"""The words between a front door and the director."""
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+__all__ = ["EndReason", "Failure", "FailureKind", "RequestHead", "Target"]
+
+
+@dataclass(frozen=True, slots=True)
+class RequestHead:
+    """What the director needs of a request's head. `path` has no query; header names are lower-case."""
+
+    request_id: str
+    method: str
+    path: str
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where to send the request. `fresh_connection`: do not reuse a pooled one."""
+
+    address: str  # host:port, as in x-epp-endpoint
+    scheme: str
+    host: str
+    port: int
+    slot: int
+    fresh_connection: bool = False
+
+
+class FailureKind(enum.StrEnum):
+    """How an execution failed before a byte went to the client."""
+
+    CONNECT = "connect"  # refused, unreachable or timed out: nothing was written
+    CLOSED_REUSED = "closed-reused"  # a pooled connection closed with no byte of an answer
+    BROKEN = "broken"  # a fresh connection was reset or ended before a byte, or did not speak HTTP
+    UNAVAILABLE = "unavailable"  # 503
+    ENGINE_DOWN = "engine-down"  # 500 of a draining or dead engine
+    FIRST_BYTE_TIMEOUT = "first-byte-timeout"
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """One failed execution. `written`: a byte of the request may have reached the endpoint."""
+
+    kind: FailureKind
+    detail: str = ""
+    written: bool = True
+
+
+class EndReason(enum.StrEnum):
+    """Why a request's life ended; each ends exactly once."""
+
+    COMPLETE = "complete"
+    UPSTREAM_ABORTED = "upstream_aborted"  # the endpoint broke off after the head
+    CLIENT_DISCONNECTED = "client_disconnected"
+    TIMEOUT = "timeout"
+    SHUTDOWN = "shutdown"
+    REJECTED = "rejected"  # answered by the router itself

@@ -1,0 +1,171 @@
+"""What a scheduling plugin is: filter, scorer, picker, profile handler, producer.
+
+A cycle is one decision. Plugins are pure: they read the cycle and return a value; only the director writes
+(ledger, index), in the same synchronous step. Scores are in [0, 1] and are clamped; weights belong to the
+profile. A column is a list aligned with `cycle.candidates`.
+"""
+
+import random
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal, Protocol
+
+from epp.endpoints.ledger import Ledger
+from epp.endpoints.types import Endpoint
+from epp.request.types import InferenceRequest
+
+__all__ = [
+    "Column", "Cycle", "Decision", "Filter", "Picker", "PrefixMatch", "ProfileHandler", "ProfileResult",
+    "ScoredColumn", "Scorer", "Volatility",
+]  # fmt: skip
+
+Column = Sequence[float]
+
+# When a scorer's column may change for the same candidates: with a new snapshot of the pool ("snapshot": the
+# profile keeps the column until then) or with each request or pick ("request").
+Volatility = Literal["snapshot", "request"]
+
+
+@dataclass(frozen=True, slots=True)
+class PrefixMatch:
+    """How much of the request's prefix each endpoint holds in one view of the index.
+
+    `segments` are (mask, blocks): every endpoint whose slot bit is in `mask` holds exactly `blocks` leading
+    blocks. Masks are disjoint, blocks > 0; an endpoint in no mask holds nothing. With several prompts blocks
+    are summed over them. `total_blocks` is the number of hashed blocks of the request, `block_tokens` what one
+    of them is worth for this request (learned, hence a float).
+    """
+
+    segments: tuple[tuple[int, int], ...] = ()
+    total_blocks: int = 0
+    block_tokens: float = 0.0
+
+    def blocks(self, slot: int) -> int:
+        """Leading blocks that the endpoint in `slot` holds."""
+        bit = 1 << slot
+        return next((blocks for mask, blocks in self.segments if mask & bit), 0)
+
+
+NO_MATCH = PrefixMatch()
+
+
+@dataclass(slots=True)
+class Cycle:
+    """One decision's inputs.
+
+    Attributes:
+        request: the parsed request.
+        model: the resolved model or adapter name ("" when the pool does not know models).
+        adapter: the adapter's name, "" for a base model.
+        prompt_tokens: estimated length of all prompts.
+        candidates: endpoints that may still be picked; filters shrink it.
+        pool_version: `Pool.version` the candidates come from.
+        full: candidates are all routable endpoints of that pool and model, so columns may be kept.
+        matches: by producer name.
+        ledger: exact in-flight counts.
+        headers: lower-case request headers that plugins may read.
+        now: monotonic seconds.
+    """
+
+    request: InferenceRequest
+    model: str
+    adapter: str
+    prompt_tokens: int
+    candidates: tuple[Endpoint, ...]
+    pool_version: int
+    matches: Mapping[str, PrefixMatch]
+    ledger: Ledger
+    now: float
+    full: bool = True
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+class Filter(Protocol):
+    """Drops candidates that must not be picked."""
+
+    type: ClassVar[str]
+    name: str
+
+    def filter(self, cycle: Cycle) -> tuple[Endpoint, ...]:
+        """The candidates to keep, in the same order. Empty means: none can take the request."""
+        ...
+
+
+class Scorer(Protocol):
+    """Rates candidates."""
+
+    type: ClassVar[str]
+    volatility: ClassVar[Volatility]
+    name: str
+
+    def score(self, cycle: Cycle) -> Column:
+        """One number in [0, 1] a candidate, in their order."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ScoredColumn:
+    """A scorer's column before weighting, kept by reference for the receipt."""
+
+    scorer: str
+    type: str
+    weight: float
+    scores: Column
+
+
+class Picker(Protocol):
+    """Orders the candidates, best first."""
+
+    type: ClassVar[str]
+    name: str
+    max_endpoints: int  # how many a gateway is told; retries may use the whole order
+
+    def order(self, cycle: Cycle, totals: Column) -> Iterable[Endpoint]:
+        """All candidates, best first; lazy, since mostly only the first is needed."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ProfileResult:
+    """What one profile decided. `order` yields candidates best first and may be consumed once."""
+
+    profile: str
+    candidates: tuple[Endpoint, ...]
+    excluded: tuple[tuple[Endpoint, str], ...]  # endpoint, name of the filter that dropped it
+    columns: tuple[ScoredColumn, ...]
+    totals: Column
+    order: Iterable[Endpoint]
+    max_endpoints: int = 1
+
+
+class ProfileHandler(Protocol):
+    """Chooses the profiles to run and names the one that decides."""
+
+    type: ClassVar[str]
+    name: str
+
+    def pick(self, cycle: Cycle, profiles: Sequence[str], done: Mapping[str, ProfileResult]) -> Sequence[str]:
+        """Profiles to run next; empty ends the loop."""
+        ...
+
+    def primary(self, done: Mapping[str, ProfileResult]) -> str:
+        """The profile whose order is used."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Decision:
+    """The scheduler's answer: the primary profile's result and the cycle it was made from."""
+
+    cycle: Cycle
+    primary: ProfileResult
+    results: Mapping[str, ProfileResult]
+
+
+@dataclass(frozen=True, slots=True)
+class BuildContext:
+    """What a plugin's factory may use beside its parameters."""
+
+    random: random.Random
+    producers: frozenset[str]  # names of prefix producers that exist
+    warn: Callable[[str], None]

@@ -1,0 +1,108 @@
+"""The plugin types that exist, with their parameters: what configuration is checked against.
+
+A plugin module declares a frozen dataclass of parameters (fields made with `param`) and registers its class
+with `Registry.add` in `epp/scheduling/catalog.py`. Nothing registers itself at import.
+"""
+
+import dataclasses
+import enum
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from epp.scheduling.contracts import BuildContext
+
+__all__ = ["NoParameters", "Param", "PluginKind", "PluginType", "Registry", "param", "params_of"]
+
+
+class PluginKind(enum.StrEnum):
+    """Extension points."""
+
+    FILTER = "filter"
+    SCORER = "scorer"
+    PICKER = "picker"
+    HANDLER = "profile handler"
+    PRODUCER = "producer"
+    INERT = "inert"  # accepted for compatibility, means nothing here; its doc says why
+
+
+@dataclass(frozen=True, slots=True)
+class Param:
+    """One parameter as configuration sees it. Bounds are inclusive; `above` is exclusive."""
+
+    key: str
+    type: Any
+    default: Any
+    doc: str
+    minimum: float | None = None
+    above: float | None = None
+    maximum: float | None = None
+    choices: tuple[str, ...] = ()
+    deprecated: str = ""
+
+
+def param(  # noqa: ANN201 - a dataclass field, typed by its annotation
+    default: Any,
+    *,
+    key: str,
+    doc: str,
+    minimum: float | None = None,
+    above: float | None = None,
+    maximum: float | None = None,
+    choices: tuple[str, ...] = (),
+    deprecated: str = "",
+):
+    """A field of a parameters dataclass: `key` is the camelCase name in the file."""
+    metadata = {
+        "key": key,
+        "doc": doc,
+        "minimum": minimum,
+        "above": above,
+        "maximum": maximum,
+        "choices": choices,
+        "deprecated": deprecated,
+    }
+    return dataclasses.field(default=default, metadata=metadata)
+
+
+def params_of(parameters: type) -> dict[str, tuple[str, Param]]:
+    """Key in the file → (attribute name, parameter), for a parameters dataclass."""
+    found: dict[str, tuple[str, Param]] = {}
+    for field in dataclasses.fields(parameters):
+        meta = dict(field.metadata)
+        key = meta.pop("key")
+        found[key] = (field.name, Param(key=key, type=field.type, default=field.default, **meta))
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class NoParameters:
+    """A plugin without parameters."""
+
+
+@dataclass(frozen=True, slots=True)
+class PluginType:
+    """A registered type. `build(name, parameters, context)` makes the plugin."""
+
+    type: str
+    kind: PluginKind
+    parameters: type
+    build: Callable[[str, Any, BuildContext], Any]
+    doc: str
+
+
+class Registry:
+    """Plugin types by name."""
+
+    def __init__(self, types: Sequence[PluginType]) -> None:
+        self._types = {t.type: t for t in types}
+        if len(self._types) != len(types):
+            raise ValueError("a plugin type is registered twice")
+
+    def get(self, plugin_type: str) -> PluginType | None:
+        """The type of that name, None when there is none."""
+        return self._types.get(plugin_type)
+
+    def types(self) -> list[PluginType]:
+        """All types, by name."""
+        return [self._types[name] for name in sorted(self._types)]
