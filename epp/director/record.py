@@ -1,0 +1,86 @@
+"""What the director tells its observers when a request's life has ended."""
+
+from dataclasses import dataclass
+
+from epp.director.types import EndReason, FailureKind
+from epp.request.types import Api
+from epp.response.types import Usage
+from epp.scheduling.contracts import Decision
+
+__all__ = ["RequestRecord"]
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class RequestRecord:
+    """One request, from its arrival to its end; emitted exactly once, when everything is released.
+
+    It keeps references and renders nothing. Times are monotonic seconds of the director's callers; durations
+    are seconds. It never holds prompts, bodies or credentials.
+
+    Attributes:
+        request_id: id of the request, as sent to client and endpoint.
+        method: of the request line.
+        path: without the query.
+        api: schema of the body.
+        model: as the client named it; None when absent, or when the body was never read.
+        target_model: the resolved model or adapter; "" when nothing was resolved.
+        adapter: the adapter's name; "" for a base model.
+        priority: of the request; 0 unless an objective says otherwise.
+        fairness_id: whom it is counted for.
+        arrived: when its head was complete.
+        ended_at: when its life ended.
+        first_byte_at: first byte of the relayed answer's body; None when there was none.
+        prepare_s: CPU time spent on parsing and hashing.
+        decision_s: time spent on scheduling, all picks of this request; None when it came to no pick.
+        reason: why it ended.
+        status: status that the client got; None when it left before a head was sent.
+        error: code of the router's own error; None when the answer is an endpoint's.
+        dropped: reason sent in `x-llm-d-request-dropped-reason`; None when none was.
+        endpoint: `host:port` of the last endpoint tried; None when none was.
+        attempts: endpoints the request was sent to or tried to connect to, repeats counted.
+        executions: attempts that count against the retry contract's limit.
+        retries: for each repeat, the failure that caused it, in order.
+        ejected: addresses that failures of this request ejected.
+        stream: the client asked for server-sent events.
+        request_bytes: body as it came.
+        response_bytes: body as it was relayed.
+        prompt_tokens_estimated: estimated length of all prompts; None when no prompt is visible.
+        predicted_gpu_tokens: hit that was predicted for `endpoint` in its GPU tier; None without such a view.
+        predicted_cpu_tokens: the same for the CPU tier.
+        usage: what the endpoint reported; None when it reported nothing.
+        chain: hash of the first prompt's prefix at each full 512 tokens.
+        decision: the last decision; None when it came to none.
+    """
+
+    request_id: str
+    method: str
+    path: str
+    arrived: float
+    ended_at: float
+    reason: EndReason
+    api: Api = Api.OTHER
+    model: str | None = None
+    target_model: str = ""
+    adapter: str = ""
+    priority: int = 0
+    fairness_id: str = "default-flow"
+    first_byte_at: float | None = None
+    prepare_s: float = 0.0
+    decision_s: float | None = None
+    status: int | None = None
+    error: str | None = None
+    dropped: str | None = None
+    endpoint: str | None = None
+    attempts: int = 0
+    executions: int = 0
+    retries: tuple[FailureKind, ...] = ()
+    ejected: tuple[str, ...] = ()
+    stream: bool = False
+    request_bytes: int = 0
+    response_bytes: int = 0
+    prompt_tokens_estimated: int | None = None
+    predicted_gpu_tokens: int | None = None
+    predicted_cpu_tokens: int | None = None
+    usage: Usage | None = None
+    chain: tuple[int, ...] = ()
+    decision: Decision | None = None
