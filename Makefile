@@ -1,0 +1,44 @@
+# Everything runs in .venv, which is made and kept current by the first command that needs it.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+JOBS   ?= auto
+
+.PHONY: run test lint format bench test-real docs clean
+
+run: $(STAMP)  ## epp on port 8080 in front of four simulated vLLM servers
+	$(BIN)/epp demo
+
+test: $(STAMP)  ## every test but those on real vLLM, with the coverage gates
+	rm -f .coverage .coverage.*
+	$(BIN)/python -m pytest -n $(JOBS) --cov --cov-report=
+	$(BIN)/python .ci/coverage_gate.py
+
+lint: $(STAMP)  ## formatting, lint, types, import rules, Dockerfile
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/hadolint Dockerfile
+
+format: $(STAMP)
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(STAMP)  ## micro-benchmarks of the index, the scheduler and the scrape, each beside a peer
+	$(BIN)/python bench/index.py
+	$(BIN)/python bench/scheduling.py
+	$(BIN)/python bench/scrape.py
+
+test-real: $(STAMP)  ## two real vLLM servers on CPU; prints one line SKIPPED where it cannot run
+	bash tests/real_vllm/run.sh $(BIN)/python
+
+$(STAMP): pyproject.toml constraints.txt
+	$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("epp needs Python 3.11 or newer; set PYTHON=…")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,all]'
+	touch $@
+
+clean:
+	rm -rf $(VENV) .venv-vllm .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache build dist *.egg-info
