@@ -1,16 +1,63 @@
 """The state of one request inside the director."""
 
-from epp.director.types import RequestHead, Target
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
-__all__ = ["Exchange"]
+from epp.director.chains import PromptChains
+from epp.director.types import Failure, RequestHead, Target
+from epp.director.views import Tier
+from epp.endpoints.models import Resolution
+from epp.endpoints.types import Endpoint
+from epp.prefix import Occupancy, Touch
+from epp.request.types import InferenceRequest
+from epp.scheduling.contracts import Decision, PrefixMatch
+
+__all__ = ["Exchange", "Hold"]
+
+
+@dataclass(slots=True)
+class Hold:
+    """What one execution holds at its endpoint: the ledger's counts and the claim in the index."""
+
+    endpoint: Endpoint
+    epoch: int
+    uncached_tokens: int
+    touches: list[Touch]
+    occupancies: list[Occupancy]
+    tokens_held: bool = True
+    confirmed: bool = False
 
 
 class Exchange:
     """One request; front doors read `head`, `target` and `executions` and hand it back to the director."""
 
+    __slots__ = (
+        "arrived", "attempts", "body_bytes", "chains", "decision", "decision_s", "ejected", "ended", "executions",
+        "failures", "first_byte_at", "head", "hold", "matches", "order", "predicted", "prepare_s",
+        "prompt_tokens", "request", "resolution", "status", "target", "tried",
+    )  # fmt: skip
+
     def __init__(self, head: RequestHead, arrived: float) -> None:
         self.head = head
         self.arrived = arrived
+        self.body_bytes = 0
+        self.request: InferenceRequest | None = None
+        self.resolution: Resolution | None = None
+        self.chains: PromptChains | None = None
+        self.prompt_tokens = 0
+        self.matches: Mapping[str, PrefixMatch] = {}
+        self.decision: Decision | None = None
+        self.order: Iterator[Endpoint] = iter(())
         self.target: Target | None = None
+        self.hold: Hold | None = None
+        self.predicted: dict[Tier, int] = {}
+        self.tried: set[str] = set()
+        self.attempts = 0
         self.executions = 0
+        self.failures: list[Failure] = []
+        self.ejected: list[str] = []
+        self.status: int | None = None
+        self.first_byte_at: float | None = None
+        self.prepare_s = 0.0
+        self.decision_s: float | None = None
         self.ended = False

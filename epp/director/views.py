@@ -1,0 +1,105 @@
+"""Which view of the prefix index is which tier, how large it is, and what a match in it is worth."""
+
+import enum
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from epp.endpoints.types import Endpoint, EndpointMetrics
+from epp.prefix import PrefixIndex
+from epp.scheduling.contracts import PrefixMatch
+
+__all__ = ["DEFAULT_BLOCK_TOKENS", "Tier", "TierView", "capacity_tokens", "hit_tokens", "predicted_hits", "size_views"]
+
+DEFAULT_BLOCK_TOKENS: Final = 16  # an engine block, where metrics do not say
+_MISMATCH: Final = 0.10
+
+
+class Tier(enum.StrEnum):
+    """Levels of an endpoint's prefix cache."""
+
+    GPU = "gpu"
+    CPU = "cpu"
+
+
+@dataclass(frozen=True, slots=True)
+class TierView:
+    """One prefix producer's view of the index.
+
+    `block_bytes` is the hash block; four bytes are one token where prompts are token ids. `max_blocks` caps
+    what is hashed, None: no cap. `capacity_blocks` is `lruCapacityPerServer`, in engine blocks.
+    """
+
+    name: str
+    index_view: int
+    tier: Tier
+    block_bytes: int
+    max_blocks: int | None
+    auto_tune: bool
+    capacity_blocks: int
+
+
+def _reported(view: TierView, metrics: EndpointMetrics) -> int | None:
+    if view.tier is Tier.GPU:
+        return metrics.gpu_capacity_tokens
+    return metrics.cpu_capacity_tokens
+
+
+def _last_good(endpoint: Endpoint) -> EndpointMetrics:
+    # Sizes outlive staleness: an endpoint that cannot be scraped for a while has not changed its memory.
+    return endpoint.metrics or EndpointMetrics()
+
+
+def capacity_tokens(view: TierView, endpoint: Endpoint) -> int:
+    """The tier's size: with `autoTune` what the engine reports, else the configured engine blocks."""
+    metrics = _last_good(endpoint)
+    reported = _reported(view, metrics)
+    if view.auto_tune and reported:
+        return reported
+    return view.capacity_blocks * (metrics.block_tokens or DEFAULT_BLOCK_TOKENS)
+
+
+def capacity_mismatch(view: TierView, endpoint: Endpoint) -> float | None:
+    """Configured ÷ reported size where they differ by more than a tenth, else None."""
+    reported = _reported(view, _last_good(endpoint))
+    if not reported:
+        return None
+    ratio = capacity_tokens(view, endpoint) / reported
+    return ratio if abs(ratio - 1.0) > _MISMATCH else None
+
+
+def size_views(index: PrefixIndex, views: Iterable[TierView], endpoints: Iterable[Endpoint]) -> None:
+    """Give every endpoint's part of every view its size; sizes may change while running."""
+    endpoints = tuple(endpoints)
+    for view in views:
+        for endpoint in endpoints:
+            index.set_capacity(view.index_view, endpoint.slot, capacity_tokens(view, endpoint))
+
+
+def _unit(view: TierView, metrics: EndpointMetrics) -> int:
+    block = metrics.block_tokens or DEFAULT_BLOCK_TOKENS
+    told = metrics.hit_unit_tokens if view.tier is Tier.GPU else metrics.cpu_hit_unit_tokens
+    return told or block
+
+
+def hit_tokens(view: TierView, endpoint: Endpoint, match: PrefixMatch, prompt_tokens: int) -> int:
+    """Tokens that the endpoint's tier is predicted to serve.
+
+    A match is rounded down to the tier's hit unit, and at least the last prompt token is always computed.
+    """
+    unit = _unit(view, _last_good(endpoint))
+    matched = min(int(match.blocks(endpoint.slot) * match.block_tokens), prompt_tokens - 1)
+    return max(0, matched // unit * unit)
+
+
+def predicted_hits(
+    views: Iterable[TierView], endpoint: Endpoint, matches: dict[str, PrefixMatch], prompt_tokens: int
+) -> dict[Tier, int]:
+    """Predicted hit tokens by tier; the CPU tier serves only what reaches beyond the GPU tier's hit."""
+    hits: dict[Tier, int] = {}
+    for view in views:
+        found = hit_tokens(view, endpoint, matches[view.name], prompt_tokens)
+        hits[view.tier] = max(hits.get(view.tier, 0), found)
+    if Tier.CPU in hits:
+        hits[Tier.CPU] = max(0, hits[Tier.CPU] - hits.get(Tier.GPU, 0))
+    return hits
