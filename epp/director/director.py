@@ -1,21 +1,88 @@
-"""The director."""
+"""The director: decides, keeps the books, and tells observers; it never touches a socket."""
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
+from typing import Final
 
+from epp.director.chains import PromptChains, hash_prompts, match_views, prompt_tokens, text_bytes
+from epp.director.claims import Claims, OutputLengths
 from epp.director.exchange import Exchange
-from epp.director.types import EndReason, Failure, RequestHead, Target
-from epp.errors import EppError
+from epp.director.outcome import record_of
+from epp.director.record import RequestRecord
+from epp.director.retry import RetryBudget, RetryPolicy, may_repeat
+from epp.director.tokens import CounterRatios, TokenRatios
+from epp.director.types import EndReason, Failure, FailureKind, RequestHead, Target
+from epp.director.views import Tier, TierView, predicted_hits
+from epp.endpoints.health import PassiveHealth
+from epp.endpoints.ledger import Ledger
+from epp.endpoints.models import ModelCatalog, Resolution
+from epp.endpoints.slow_start import SlowStart
+from epp.endpoints.table import EndpointTable
+from epp.endpoints.types import Endpoint
+from epp.errors import EppError, NoEndpointsError, SaturatedError
+from epp.prefix import PrefixIndex
+from epp.request import api_of, decode_body, parse_request
+from epp.request.types import Api, InferenceRequest
 from epp.response.types import Usage
+from epp.scheduling.contracts import Cycle, Decision
+from epp.scheduling.scheduler import Scheduler
 
-__all__ = ["Director"]
+__all__ = ["Director", "Limits"]
+
+_SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+_OK: Final = range(200, 300)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Bounds on what one request may cost. Zero `inflight_per_endpoint` means no limit."""
+
+    inflated_bytes: int = 256 * 1024 * 1024
+    inflight_per_endpoint: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What the director decides from; composed once."""
+
+    table: EndpointTable
+    catalog: ModelCatalog
+    health: PassiveHealth
+    slow_start: SlowStart
+    ledger: Ledger
+    index: PrefixIndex
+    views: tuple[TierView, ...]
+    ratios: TokenRatios
+    scheduler: Scheduler
 
 
 class Director:
-    """See the package."""
+    """One instance a pool of endpoints; see the package for the order of calls."""
+
+    def __init__(
+        self,
+        state: State,
+        *,
+        timer: Callable[[], float],
+        retry: RetryPolicy | None = None,
+        limits: Limits | None = None,
+        observers: Sequence[Callable[[RequestRecord], None]] = (),
+    ) -> None:
+        """`timer` gives seconds for durations shown to operators; decisions never depend on it."""
+        self.state = state
+        self.observers = list(observers)
+        self.counter_ratios = CounterRatios(state.ratios)
+        self._timer = timer
+        self._retry = retry or RetryPolicy()
+        self._budget = RetryBudget(self._retry)
+        self._limits = limits or Limits()
+        self._claims = Claims(state.index, state.views, state.ledger)
+        self._outputs = OutputLengths()
 
     def open(self, head: RequestHead, now: float) -> Exchange:
         """Begin a request's life; from here on `on_end` must be called exactly once."""
-        raise NotImplementedError
+        self._budget.on_request(now)
+        return Exchange(head, now)
 
     def prepare(self, exchange: Exchange, body: bytes, now: float) -> Generator[None, None, None]:
         """Parse and hash `body` (as it came, maybe compressed); yields about each MB of work.
@@ -23,7 +90,105 @@ class Director:
         Raises:
             BadRequestError, PayloadTooLargeError, UnsupportedEncodingError, ModelNotFoundError.
         """
-        raise NotImplementedError
+        del now
+        started = self._timer()
+        exchange.body_bytes = len(body)
+        request = exchange.request = self._parse(exchange.head, body)
+        resolution = exchange.resolution = self._resolve(request)
+        if request.prompts:
+            steps = hash_prompts(request, resolution.base, resolution.adapter, self.state.views)
+            exchange.prepare_s += self._timer() - started
+            exchange.chains = yield from self._timed(exchange, steps)
+            started = self._timer()
+            ratio = self.state.ratios.bytes_per_token(resolution.model, exchange.chains.family)
+            exchange.prompt_tokens = prompt_tokens(request, ratio)
+        exchange.prepare_s += self._timer() - started
+
+    def _timed(
+        self, exchange: Exchange, steps: Generator[None, None, PromptChains]
+    ) -> Generator[None, None, PromptChains]:
+        """Drive `steps`, counting the time inside them and not that of their pauses."""
+        while True:
+            started = self._timer()
+            try:
+                next(steps)
+            except StopIteration as done:
+                return done.value  # type: ignore[no-any-return]
+            finally:
+                exchange.prepare_s += self._timer() - started
+            yield
+
+    def _parse(self, head: RequestHead, body: bytes) -> InferenceRequest:
+        api = api_of(head.path) if head.method == "POST" else Api.OTHER
+        if api is Api.OTHER:
+            safe = head.method in _SAFE_METHODS
+            return InferenceRequest(api, None, "", (), stream=False, body_bytes=len(body), replay_safe=safe)
+        text = decode_body(head.headers.get("content-encoding"), body, self._limits.inflated_bytes)
+        return parse_request(api, text)
+
+    def _resolve(self, request: InferenceRequest) -> Resolution:
+        pool = self.state.table.pool
+        if request.api is Api.OTHER:
+            return Resolution(model="", base="", adapter="", endpoints=pool.endpoints)
+        return self.state.catalog.resolve(pool, request.model)
+
+    def schedule(self, exchange: Exchange, now: float) -> Decision:
+        """Decide, without taking anything: the ledger and the index stay as they are.
+
+        Raises:
+            SaturatedError, NoEndpointsError.
+        """
+        started = self._timer()
+        try:
+            decision = self.state.scheduler.schedule(self._cycle(exchange, now))
+        finally:
+            exchange.decision_s = (exchange.decision_s or 0.0) + self._timer() - started
+        exchange.decision = decision
+        exchange.order = iter(decision.primary.order)
+        return decision
+
+    def _cycle(self, exchange: Exchange, now: float) -> Cycle:
+        request = exchange.request
+        if request is None:
+            raise AssertionError("prepare comes before pick")
+        resolution = exchange.resolution = self._resolve(request)
+        candidates, full = self._candidates(resolution, now)
+        if exchange.chains is not None:
+            exchange.matches = match_views(
+                self.state.index, self.state.views, exchange.chains, self.state.ratios, resolution.model
+            )
+        return Cycle(
+            request=request,
+            model=resolution.model,
+            adapter=resolution.adapter,
+            prompt_tokens=exchange.prompt_tokens,
+            candidates=candidates,
+            pool_version=self.state.table.pool.version,
+            matches=exchange.matches,
+            ledger=self.state.ledger,
+            now=now,
+            full=full,
+            headers=exchange.head.headers,
+        )
+
+    def _candidates(self, resolution: Resolution, now: float) -> tuple[tuple[Endpoint, ...], bool]:
+        """Endpoints that may take the request, and whether they are all that serve the model."""
+        serving = resolution.endpoints
+        routable = self.state.health.routable(serving, now)
+        if not routable:
+            raise NoEndpointsError(_nobody(resolution))
+        warmed = self.state.slow_start.limit(routable, self.state.ledger, now)
+        free = self._below_limit(warmed)
+        if not free:
+            raise SaturatedError("every endpoint is at its limit of requests in flight; try again")
+        return free, free is serving
+
+    def _below_limit(self, endpoints: tuple[Endpoint, ...]) -> tuple[Endpoint, ...]:
+        limit = self._limits.inflight_per_endpoint
+        if not limit:
+            return endpoints
+        requests = self.state.ledger.requests
+        return tuple(e for e in endpoints if requests[e.slot] < limit)
 
     def pick(self, exchange: Exchange, now: float) -> Target:
         """Schedule, raise the ledger and claim the prefix, in one step.
@@ -31,19 +196,118 @@ class Director:
         Raises:
             SaturatedError, NoEndpointsError.
         """
-        raise NotImplementedError
+        self.schedule(exchange, now)
+        return self._dispatch(exchange, next(exchange.order))
+
+    def commit(self, exchange: Exchange, endpoint: Endpoint) -> None:
+        """Note in the index alone that somebody else sends this request to `endpoint`."""
+        if exchange.chains is not None:
+            self._claims.record(endpoint, exchange.chains, dict(exchange.matches))
+        if exchange.decision is not None:
+            self.state.scheduler.on_picked(exchange.decision, endpoint)
+
+    def _dispatch(self, exchange: Exchange, endpoint: Endpoint, *, fresh: bool = False) -> Target:
+        matches = dict(exchange.matches)
+        exchange.predicted = self._predict(exchange, endpoint)
+        cached = sum(exchange.predicted.values())
+        exchange.hold = self._claims.take(
+            endpoint,
+            exchange.chains,
+            matches,
+            uncached_tokens=max(0, exchange.prompt_tokens - cached),
+            output_tokens=self._expected_output(exchange),
+        )
+        if exchange.decision is not None and not fresh:
+            self.state.scheduler.on_picked(exchange.decision, endpoint)
+        exchange.attempts += 1
+        exchange.executions += 1
+        exchange.tried.add(endpoint.address)
+        spec = endpoint.spec
+        exchange.target = Target(
+            endpoint.address, spec.scheme, spec.host, spec.port, endpoint.slot, fresh_connection=fresh
+        )
+        return exchange.target
+
+    def _predict(self, exchange: Exchange, endpoint: Endpoint) -> dict[Tier, int]:
+        if exchange.chains is None:
+            return {}
+        return predicted_hits(self.state.views, endpoint, exchange.matches, exchange.prompt_tokens)
+
+    def _expected_output(self, exchange: Exchange) -> int:
+        limit = exchange.request.max_output_tokens if exchange.request else None
+        model = exchange.resolution.model if exchange.resolution else ""
+        return self._outputs.expected(model, limit)
 
     def next_after_failure(self, exchange: Exchange, failure: Failure, now: float) -> Target | None:
         """The next execution after one that failed before a byte went to the client; None: stop."""
-        raise NotImplementedError
+        hold = exchange.hold
+        if hold is None or exchange.request is None:
+            raise AssertionError("nothing was dispatched")
+        self._claims.take_back(hold)
+        exchange.hold = None
+        exchange.failures.append(failure)
+        if failure.kind is FailureKind.CONNECT:
+            exchange.executions -= 1
+        self._mark(exchange, hold.endpoint, failure, now)
+        repeat = may_repeat(
+            failure,
+            replay_safe=exchange.request.replay_safe,
+            executions=exchange.executions,
+            policy=self._retry,
+            budget=self._budget,
+            now=now,
+        )
+        return self._repeat(exchange, hold.endpoint, failure, now) if repeat else None
+
+    def _mark(self, exchange: Exchange, endpoint: Endpoint, failure: Failure, now: float) -> None:
+        """Passive health: what a failure says of the endpoint."""
+        health = self.state.health
+        if failure.kind in (FailureKind.CONNECT, FailureKind.BROKEN):
+            ejected = health.on_connect_failure(endpoint, now)
+        elif failure.kind is FailureKind.ENGINE_DOWN:
+            ejected = health.on_engine_down(endpoint, now)
+        elif failure.kind is FailureKind.FIRST_BYTE_TIMEOUT:
+            ejected = health.on_first_byte_timeout(endpoint, now)
+        else:
+            ejected = False
+        if ejected:
+            exchange.ejected.append(endpoint.address)
+
+    def _repeat(self, exchange: Exchange, last: Endpoint, failure: Failure, now: float) -> Target | None:
+        if failure.kind is FailureKind.CLOSED_REUSED:
+            return self._dispatch(exchange, last, fresh=True)
+        endpoint = self._next_endpoint(exchange, now)
+        return self._dispatch(exchange, endpoint) if endpoint is not None else None
+
+    def _next_endpoint(self, exchange: Exchange, now: float) -> Endpoint | None:
+        """The next in the decision's order that is still there and was not tried."""
+        pool = self.state.table.pool
+        for endpoint in exchange.order:
+            there = pool.by_address.get(endpoint.address)
+            if there is None or there.draining or endpoint.address in exchange.tried:
+                continue
+            if self.state.health.routable((there,), now):
+                return there
+        return None
 
     def on_response_head(self, exchange: Exchange, status: int, now: float) -> None:
         """The head that will be relayed came: a 2xx confirms the claim, anything else takes it back."""
-        raise NotImplementedError
+        exchange.status = status
+        hold = exchange.hold
+        if hold is None:
+            return
+        self.state.health.on_response(hold.endpoint, now)
+        if status in _OK:
+            hold.confirmed = True
+        else:
+            self._claims.forget(hold)
 
     def on_first_byte(self, exchange: Exchange, now: float) -> None:
         """The first byte of the body came: the prefill is done."""
-        raise NotImplementedError
+        if exchange.first_byte_at is None:
+            exchange.first_byte_at = now
+            if exchange.hold is not None:
+                self._claims.prefill_done(exchange.hold)
 
     def on_end(
         self,
@@ -56,4 +320,42 @@ class Director:
         error: EppError | None = None,
     ) -> None:
         """Release everything, learn from `usage`, tell the observers. Later calls do nothing."""
-        raise NotImplementedError
+        if exchange.ended:
+            return
+        exchange.ended = True
+        output_tokens = usage.completion_tokens if usage else None
+        if exchange.hold is not None:
+            self._claims.finish(exchange.hold, exchange.chains, dict(exchange.matches), output_tokens)
+            self._learn(exchange, usage)
+        record = record_of(exchange, reason, now, usage=usage, response_bytes=response_bytes, error=error)
+        for observer in self.observers:
+            observer(record)
+
+    def _learn(self, exchange: Exchange, usage: Usage | None) -> None:
+        """Bytes per token and answer lengths, from what the endpoint reported."""
+        request, hold, resolution = exchange.request, exchange.hold, exchange.resolution
+        if request is None or hold is None or resolution is None or not hold.confirmed:
+            return
+        sent_bytes = text_bytes(request)
+        slot = hold.endpoint.slot
+        if usage is None or usage.prompt_tokens is None:
+            if exchange.chains is not None and not exchange.chains.token_ids:
+                self.counter_ratios.sent(slot, resolution.model, sent_bytes)
+            else:
+                self.counter_ratios.spoiled(slot)
+            return
+        self.counter_ratios.spoiled(slot)
+        if exchange.chains is not None and not exchange.chains.token_ids:
+            self.state.ratios.learn(
+                resolution.model, sent_bytes, usage.prompt_tokens, exchange.chains.family
+            )
+        if usage.completion_tokens is not None:
+            self._outputs.learn(resolution.model, usage.completion_tokens)
+
+
+def _nobody(resolution: Resolution) -> str:
+    of_model = f" serves model {resolution.model!r}" if resolution.model else " is known"
+    if not resolution.endpoints:
+        return f"no endpoint{of_model}; check the endpoints and /readyz"
+    return "no endpoint is ready: all are draining or unreachable; see /readyz"
+

@@ -1,0 +1,129 @@
+"""What a dispatched request holds at its endpoint, in the ledger and in the prefix index.
+
+A claim is taken in the same step as the pick, so that a burst sees itself. It is confirmed by a 2xx head and
+taken back by a failure before it. Tiers differ: the GPU tier also holds the answer (an anonymous run of the
+expected, later the real length) and ranks the prompt's blocks when the request ends; the CPU tier is written
+through when the prompt is computed and holds prompts only.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from epp.director.chains import PromptChains
+from epp.director.exchange import Hold
+from epp.director.views import Tier, TierView
+from epp.endpoints.ledger import Ledger
+from epp.endpoints.types import Endpoint
+from epp.prefix import Occupancy, PrefixIndex, Touch
+from epp.scheduling.contracts import PrefixMatch
+
+__all__ = ["Claims", "OutputLengths"]
+
+_FIRST_GUESS_TOKENS: Final = 128.0
+_WEIGHT: Final = 0.1
+
+
+class OutputLengths:
+    """Expected length of an answer in tokens: a moving average by model, below the request's own limit."""
+
+    def __init__(self) -> None:
+        self._means: dict[str, float] = {}
+
+    def expected(self, model: str, limit: int | None) -> int:
+        """Tokens to reserve for an answer of `model`."""
+        mean = int(self._means.get(model, _FIRST_GUESS_TOKENS))
+        return mean if limit is None else min(mean, limit)
+
+    def learn(self, model: str, tokens: int) -> None:
+        """An answer ended with `tokens`."""
+        old = self._means.get(model, float(tokens))
+        self._means[model] = old + _WEIGHT * (tokens - old)
+
+
+class Claims:
+    """Takes and releases holds; the only writer of ledger and index for requests."""
+
+    def __init__(self, index: PrefixIndex, views: Sequence[TierView], ledger: Ledger) -> None:
+        self._index = index
+        self._views = tuple(views)
+        self._gpu_views = tuple(v for v in views if v.tier is Tier.GPU)
+        self._ledger = ledger
+
+    def take(
+        self,
+        endpoint: Endpoint,
+        chains: PromptChains | None,
+        matches: dict[str, PrefixMatch],
+        *,
+        uncached_tokens: int,
+        output_tokens: int,
+    ) -> Hold:
+        """Raise the ledger and claim the prefix for `endpoint`."""
+        epoch = self._ledger.take(endpoint.slot, uncached_tokens)
+        hold = Hold(endpoint, epoch, uncached_tokens, [], [])
+        if chains is not None:
+            hold.touches = self.record(endpoint, chains, matches)
+            hold.occupancies = [self._occupy(v, endpoint, output_tokens) for v in self._gpu_views]
+        return hold
+
+    def record(
+        self, endpoint: Endpoint, chains: PromptChains, matches: dict[str, PrefixMatch]
+    ) -> list[Touch]:
+        """Note in the index, and only there, that `endpoint` gets these prompts."""
+        return [
+            self._index.touch(view.index_view, endpoint.slot, chain, _weight(matches[view.name]))
+            for view in self._views
+            for chain in chains.of(view)
+        ]
+
+    def _occupy(self, view: TierView, endpoint: Endpoint, tokens: int) -> Occupancy:
+        return self._index.occupy(view.index_view, endpoint.slot, tokens)
+
+    def prefill_done(self, hold: Hold) -> None:
+        """The first byte came: the endpoint has no uncached tokens of this request left to compute."""
+        if hold.tokens_held:
+            hold.tokens_held = False
+            self._ledger.release_tokens(hold.endpoint.slot, hold.uncached_tokens, hold.epoch)
+
+    def take_back(self, hold: Hold) -> None:
+        """The execution failed: as if it had not been."""
+        self._release_counts(hold)
+        self.forget(hold)
+
+    def forget(self, hold: Hold) -> None:
+        """Remove from the index what this hold added and nobody touched since."""
+        for touch in hold.touches:
+            self._index.undo(touch)
+        for occupancy in hold.occupancies:
+            self._index.release(occupancy)
+        hold.touches, hold.occupancies = [], []
+
+    def finish(
+        self, hold: Hold, chains: PromptChains | None, matches: dict[str, PrefixMatch], output_tokens: int | None
+    ) -> None:
+        """The request ended after its claim was confirmed."""
+        self._release_counts(hold)
+        if chains is None or not hold.confirmed:
+            self.forget(hold)
+            return
+        if output_tokens is not None:
+            for occupancy in hold.occupancies:
+                self._index.resize(occupancy, output_tokens)
+        if hold.epoch == self._ledger.epochs[hold.endpoint.slot]:
+            self._touch_again(hold.endpoint, chains, matches)
+
+    def _touch_again(
+        self, endpoint: Endpoint, chains: PromptChains, matches: dict[str, PrefixMatch]
+    ) -> None:
+        for view in self._gpu_views:
+            for chain in chains.of(view):
+                self._index.touch(view.index_view, endpoint.slot, chain, _weight(matches[view.name]))
+
+    def _release_counts(self, hold: Hold) -> None:
+        self.prefill_done(hold)
+        self._ledger.release_request(hold.endpoint.slot, hold.epoch)
+
+
+def _weight(match: PrefixMatch) -> int:
+    """What a block added for this request weighs in the index, in whole tokens."""
+    return max(1, round(match.block_tokens))

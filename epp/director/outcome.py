@@ -1,0 +1,68 @@
+"""From a finished exchange to the record that observers get."""
+
+from typing import Final
+
+from epp.director.chains import chain_summary
+from epp.director.exchange import Exchange
+from epp.director.record import RequestRecord
+from epp.director.types import EndReason
+from epp.director.views import Tier
+from epp.errors import EppError
+from epp.request.types import Api
+from epp.response.types import Usage
+
+__all__ = ["record_of"]
+
+_CHAIN_SUMMARY_TOKENS: Final = 512
+
+
+def record_of(
+    exchange: Exchange,
+    reason: EndReason,
+    now: float,
+    *,
+    usage: Usage | None,
+    response_bytes: int,
+    error: EppError | None,
+) -> RequestRecord:
+    """Everything an observer may want to know; nothing is rendered."""
+    request, resolution, target = exchange.request, exchange.resolution, exchange.target
+    return RequestRecord(
+        request_id=exchange.head.request_id,
+        method=exchange.head.method,
+        path=exchange.head.path,
+        arrived=exchange.arrived,
+        ended_at=now,
+        reason=reason,
+        api=request.api if request else Api.OTHER,
+        model=request.model if request else None,
+        target_model=resolution.model if resolution else "",
+        adapter=resolution.adapter if resolution else "",
+        first_byte_at=exchange.first_byte_at,
+        prepare_s=exchange.prepare_s,
+        decision_s=exchange.decision_s,
+        status=error.status if error else exchange.status,
+        error=error.code if error else None,
+        dropped=error.reason if error else None,
+        endpoint=target.address if target else None,
+        attempts=exchange.attempts,
+        executions=exchange.executions,
+        retries=tuple(failure.kind for failure in exchange.failures),
+        ejected=tuple(exchange.ejected),
+        stream=bool(request and request.stream),
+        request_bytes=exchange.body_bytes,
+        response_bytes=response_bytes,
+        prompt_tokens_estimated=exchange.prompt_tokens if exchange.chains is not None else None,
+        predicted_gpu_tokens=exchange.predicted.get(Tier.GPU),
+        predicted_cpu_tokens=exchange.predicted.get(Tier.CPU),
+        usage=usage,
+        chain=_summary(exchange),
+        decision=exchange.decision,
+    )
+
+
+def _summary(exchange: Exchange) -> tuple[int, ...]:
+    if exchange.chains is None or not exchange.matches:
+        return ()
+    per_block = next(iter(exchange.matches.values())).block_tokens
+    return chain_summary(exchange.chains, _CHAIN_SUMMARY_TOKENS, per_block)

@@ -1,0 +1,83 @@
+"""Keeps endpoint table, prefix index and learned ratios in step: the one writer for what sources report."""
+
+from collections.abc import Callable, Iterable
+
+from epp.director.tokens import CounterRatios, TokenRatios
+from epp.director.views import TierView, size_views
+from epp.endpoints.health import PassiveHealth
+from epp.endpoints.ledger import Ledger
+from epp.endpoints.table import EndpointTable
+from epp.endpoints.types import Endpoint, EndpointMetrics, EndpointSpec, ModelInfo
+from epp.prefix import PrefixIndex
+
+__all__ = ["Upkeep"]
+
+_SWEEP_BUDGET = 512  # index steps a call, a fraction of a millisecond
+
+
+class Upkeep:
+    """Applies what discovery, scraping and probes report. All calls are synchronous and short."""
+
+    def __init__(
+        self,
+        table: EndpointTable,
+        health: PassiveHealth,
+        ledger: Ledger,
+        index: PrefixIndex,
+        views: tuple[TierView, ...],
+        ratios: TokenRatios,
+        counter_ratios: CounterRatios,
+        staleness_s: Callable[[], float],
+    ) -> None:
+        self._table = table
+        self._health = health
+        self._ledger = ledger
+        self._index = index
+        self._views = views
+        self._ratios = ratios
+        self._counter_ratios = counter_ratios
+        self._staleness_s = staleness_s
+
+    def sync_endpoints(self, specs: Iterable[EndpointSpec], now: float) -> None:
+        """The complete set of endpoints a source knows."""
+        self._table.sync(specs, now)
+        size_views(self._index, self._views, self._table.pool.endpoints)
+
+    def on_metrics(self, address: str, incarnation: int, metrics: EndpointMetrics, now: float) -> None:
+        """A scrape succeeded."""
+        endpoint = self._current(address, incarnation)
+        if endpoint is None:
+            return
+        self._table.update_metrics(address, metrics, now)
+        endpoint = self._table.pool.by_address[address]
+        self._health.on_scrape(endpoint, now)
+        size_views(self._index, self._views, (endpoint,))
+        self._counter_ratios.scraped(endpoint.slot, metrics, self._ledger.requests[endpoint.slot])
+
+    def on_scrape_failure(self, address: str, incarnation: int, *, refused: bool, now: float) -> None:
+        """A scrape failed; a refused connection counts towards ejection like a refused request."""
+        endpoint = self._current(address, incarnation)
+        if endpoint is None:
+            return
+        self._table.scrape_failed(address, now)
+        if refused:
+            self._health.on_connect_failure(endpoint, now)
+
+    def on_models(self, address: str, incarnation: int, models: tuple[ModelInfo, ...], now: float) -> None:
+        """`/v1/models` of an endpoint answered."""
+        if self._current(address, incarnation) is not None:
+            self._table.set_models(address, models, now)
+
+    def on_token_ratio(self, model: str, bytes_per_token: float) -> None:
+        """`/tokenize` told what a token of a sample text is worth."""
+        self._ratios.set_initial(model, bytes_per_token)
+
+    def tick(self, now: float) -> bool:
+        """Periodic work in small steps; True while the index has more to clean."""
+        self._table.refresh_staleness(now, self._staleness_s())
+        return self._index.sweep(_SWEEP_BUDGET)
+
+    def _current(self, address: str, incarnation: int) -> Endpoint | None:
+        """The endpoint, unless the report is about one that is gone."""
+        endpoint = self._table.pool.by_address.get(address)
+        return endpoint if endpoint is not None and endpoint.incarnation == incarnation else None
