@@ -1,0 +1,36 @@
+"""Our HTTP/1.1 client for the request path, and the header rules of the proxy.
+
+`UpstreamPool.send` starts an exchange and returns at once; the response arrives through the callbacks of a
+`ResponseSink`, without a task or a queue. `fetch` wraps that for callers that want one awaitable result.
+"""
+
+from epp.http.fetch import FetchError, Response, fetch
+from epp.http.pool import PoolStats, UpstreamPool
+from epp.http.types import (
+    ErrorKind,
+    Headers,
+    Origin,
+    ResponseHead,
+    ResponseSink,
+    UpstreamExchange,
+    UpstreamFailure,
+    UpstreamRequest,
+    UpstreamSettings,
+)
+
+__all__ = [
+    "ErrorKind",
+    "FetchError",
+    "Headers",
+    "Origin",
+    "PoolStats",
+    "Response",
+    "ResponseHead",
+    "ResponseSink",
+    "UpstreamExchange",
+    "UpstreamFailure",
+    "UpstreamPool",
+    "UpstreamRequest",
+    "UpstreamSettings",
+    "fetch",
+]
