@@ -16,7 +16,7 @@ class EndpointSpec:
     scheme: str  # "http" or "https"
     host: str  # without brackets, also for IPv6
     port: int
-    labels: Mapping[str, str] = _NO_LABELS
+    labels: Mapping[str, str] = field(default_factory=lambda: _NO_LABELS)
     uid: str = ""  # pod uid where there is one
     name: str = ""
 
