@@ -2,24 +2,24 @@
 
 A cycle is one decision. Plugins are pure: they read the cycle and return a value; only the director writes
 (ledger, index), in the same synchronous step. Scores are in [0, 1] and are clamped; weights belong to the
-profile. A column is a list aligned with `cycle.candidates`.
+profile. A column is aligned with `cycle.candidates`: a list, or a `SegmentColumn` where few numbers differ.
 """
 
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal, Protocol
+from typing import ClassVar, Literal, Protocol, runtime_checkable
 
 from epp.endpoints.ledger import Ledger
 from epp.endpoints.types import Endpoint
 from epp.request.types import InferenceRequest
+from epp.scheduling.columns import CandidateSlots, Column, SegmentColumn
 
 __all__ = [
-    "Column", "Cycle", "Decision", "Filter", "Picker", "PrefixMatch", "ProfileHandler", "ProfileResult",
-    "ScoredColumn", "Scorer", "Volatility",
+    "NO_MATCH", "BuildContext", "CandidateSlots", "Column", "Cycle", "Decision", "Filter", "PickObserver",
+    "Picker", "PrefixMatch", "ProfileHandler", "ProfileResult", "ScoredColumn", "Scorer", "SegmentColumn",
+    "Volatility",
 ]  # fmt: skip
-
-Column = Sequence[float]
 
 # When a scorer's column may change for the same candidates: with a new snapshot of the pool ("snapshot": the
 # profile keeps the column until then) or with each request or pick ("request").
@@ -60,7 +60,8 @@ class Cycle:
         prompt_tokens: estimated length of all prompts.
         candidates: endpoints that may still be picked; filters shrink it.
         pool_version: `Pool.version` the candidates come from.
-        full: candidates are all routable endpoints of that pool and model, so columns may be kept.
+        full: candidates are all routable endpoints of that pool and model, so columns may be kept; the
+            same tuple object is then handed in until `pool_version` changes.
         matches: by producer name.
         ledger: exact in-flight counts.
         headers: lower-case request headers that plugins may read.
@@ -78,6 +79,14 @@ class Cycle:
     now: float
     full: bool = True
     headers: Mapping[str, str] = field(default_factory=dict)
+    known_slots: CandidateSlots | None = field(default=None, repr=False)
+
+    def slots(self) -> CandidateSlots:
+        """Slots of the candidates; computed once for one tuple of candidates."""
+        known = self.known_slots
+        if known is None or known.candidates is not self.candidates:
+            known = self.known_slots = CandidateSlots(self.candidates)
+        return known
 
 
 class Filter(Protocol):
@@ -103,9 +112,18 @@ class Scorer(Protocol):
         ...
 
 
+@runtime_checkable
+class PickObserver(Protocol):
+    """A plugin with a memory of picks. `Scheduler.on_picked` tells it; the director calls that, nobody else."""
+
+    def on_picked(self, cycle: Cycle, endpoint: Endpoint) -> None:
+        """The request of `cycle` goes to `endpoint`."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class ScoredColumn:
-    """A scorer's column before weighting, kept by reference for the receipt."""
+    """A scorer's clamped column before weighting, kept by reference for the receipt."""
 
     scorer: str
     type: str
@@ -120,8 +138,11 @@ class Picker(Protocol):
     name: str
     max_endpoints: int  # how many a gateway is told; retries may use the whole order
 
-    def order(self, cycle: Cycle, totals: Column) -> Iterable[Endpoint]:
-        """All candidates, best first; lazy, since mostly only the first is needed."""
+    def order(self, cycle: Cycle, totals: Column, weight_sum: float) -> Iterable[Endpoint]:
+        """All candidates, best first; lazy, since mostly only the first is needed.
+
+        `weight_sum` is the largest total that the profile can give: what a tolerance is measured by.
+        """
         ...
 
 

@@ -1,0 +1,36 @@
+"""queue-scorer."""
+
+from operator import attrgetter
+from typing import ClassVar
+
+from epp.scheduling.contracts import BuildContext, Column, Cycle, Volatility
+from epp.scheduling.registry import NoParameters
+from epp.scheduling.scorers.load import inverse_min_max, read_metric
+
+__all__ = ["QueueScorer"]
+
+_waiting = attrgetter("waiting")
+
+
+class QueueScorer:
+    """Prefers endpoints with fewer waiting requests, as scraped.
+
+    Formula: (max - q) / (max - min) over the candidates, q = requests waiting (as the Go picker).
+    Missing data: see `epp.scheduling.scorers.load`.
+    Ties: all equal gives 1.0 to each; equal queues give equal scores.
+    """
+
+    type: ClassVar[str] = "queue-scorer"
+    volatility: ClassVar[Volatility] = "snapshot"
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    @classmethod
+    def build(cls, name: str, _parameters: NoParameters, _context: BuildContext) -> "QueueScorer":
+        """Factory for the registry."""
+        return cls(name)
+
+    def score(self, cycle: Cycle) -> Column:
+        """One number in [0, 1] a candidate."""
+        return inverse_min_max(read_metric(cycle.candidates, _waiting))
