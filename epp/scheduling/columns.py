@@ -1,5 +1,6 @@
 """Columns of scores, and the candidates' slots that they are read by."""
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import compress, repeat
@@ -7,8 +8,9 @@ from operator import itemgetter
 from typing import Any, overload
 
 from epp.endpoints.types import Endpoint
+from epp.errors import InternalError
 
-__all__ = ["CandidateSlots", "Column", "SegmentColumn"]
+__all__ = ["CandidateSlots", "Column", "SegmentColumn", "add_weighted", "clamped"]
 
 Column = Sequence[float]
 
@@ -96,3 +98,38 @@ def _reader(numbers: list[int]) -> Callable[[Sequence[Any]], Sequence[Any]]:
     if numbers == list(range(first, first + count)):
         return itemgetter(slice(first, first + count))
     return itemgetter(*numbers)
+
+
+def clamped(column: Column, length: int) -> Column:
+    """The column with every number in [0, 1]: below is 0, above is 1, not a number is 0.
+
+    Raises:
+        InternalError: the column does not have `length` numbers.
+    """
+    if len(column) != length:
+        raise InternalError(f"a scorer gave {len(column)} scores for {length} candidates")
+    if isinstance(column, SegmentColumn):
+        segments = tuple((places, _clamp(value)) for places, value in column.segments)
+        return SegmentColumn(length, _clamp(column.base), segments)
+    # Only a sum sees every NaN: comparisons with it are false, so minimum and maximum may step over it.
+    if math.isnan(sum(column)) or min(column) < 0.0 or max(column) > 1.0:
+        return [_clamp(score) for score in column]
+    return column
+
+
+def _clamp(score: float) -> float:
+    # A comparison with NaN is false.
+    return min(score, 1.0) if score > 0.0 else 0.0
+
+
+def add_weighted(totals: list[float], column: Column, weight: float) -> list[float]:
+    """A new list: totals + weight * column."""
+    if not isinstance(column, SegmentColumn):
+        return [total + weight * score for total, score in zip(totals, column, strict=True)]
+    base = weight * column.base
+    added = [total + base for total in totals] if base else totals.copy()
+    for places, value in column.segments:
+        change = weight * (value - column.base)
+        for place in places:
+            added[place] += change
+    return added

@@ -32,8 +32,8 @@ class PrefixMatch:
 
     `segments` are (mask, blocks): every endpoint whose slot bit is in `mask` holds exactly `blocks` leading
     blocks. Masks are disjoint, blocks > 0; an endpoint in no mask holds nothing. With several prompts blocks
-    are summed over them. `total_blocks` is the number of hashed blocks of the request, `block_tokens` what one
-    of them is worth for this request (learned, hence a float).
+    are summed over them. `total_blocks` is the number of hashed blocks of the request, `block_tokens` what
+    one of them is worth for this request (learned, hence a float).
     """
 
     segments: tuple[tuple[int, int], ...] = ()
@@ -114,7 +114,7 @@ class Scorer(Protocol):
 
 @runtime_checkable
 class PickObserver(Protocol):
-    """A plugin with a memory of picks. `Scheduler.on_picked` tells it; the director calls that, nobody else."""
+    """A plugin with a memory of picks. It is told through `Scheduler.on_picked`, by the director alone."""
 
     def on_picked(self, cycle: Cycle, endpoint: Endpoint) -> None:
         """The request of `cycle` goes to `endpoint`."""

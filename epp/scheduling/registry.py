@@ -4,6 +4,7 @@ A plugin module declares a frozen dataclass of parameters (fields made with `par
 with `Registry.add` in `epp/scheduling/catalog.py`. Nothing registers itself at import.
 """
 
+import builtins
 import dataclasses
 import enum
 from collections.abc import Callable, Sequence
@@ -41,7 +42,7 @@ class Param:
     deprecated: str = ""
 
 
-def param(  # noqa: ANN201 - a dataclass field, typed by its annotation
+def param(
     default: Any,
     *,
     key: str,
@@ -51,8 +52,11 @@ def param(  # noqa: ANN201 - a dataclass field, typed by its annotation
     maximum: float | None = None,
     choices: tuple[str, ...] = (),
     deprecated: str = "",
-):
-    """A field of a parameters dataclass: `key` is the camelCase name in the file."""
+) -> Any:
+    """A field of a parameters dataclass: `key` is the camelCase name in the file.
+
+    The result is `Any` because a dataclass field is typed by its annotation.
+    """
     metadata = {
         "key": key,
         "doc": doc,
@@ -86,7 +90,7 @@ class PluginType:
 
     type: str
     kind: PluginKind
-    parameters: type
+    parameters: builtins.type  # a dataclass of `param` fields
     build: Callable[[str, Any, BuildContext], Any]
     doc: str
 

@@ -20,11 +20,13 @@ _ROUNDING: Final = 1e-9  # totals that differ by the order of additions only are
 class MaxScoreParameters:
     """Parameters of max-score-picker."""
 
-    max_endpoints: int = param(1, key="maxNumOfEndpoints", doc="How many endpoints a gateway is told.", minimum=1)
+    max_endpoints: int = param(
+        1, key="maxNumOfEndpoints", doc="How many endpoints a gateway is told.", minimum=1
+    )
     tie_break: str = param(
         "inFlight",
         key="tieBreak",
-        doc="inFlight: see the tie rule; random: only equal totals are ties, in random order, as the Go picker.",
+        doc="inFlight: see the tie rule; random: equal totals alone are ties, shuffled, as in the Go picker.",
         choices=("inFlight", "random"),
     )
 
@@ -66,7 +68,15 @@ class MaxScorePicker:
         rest: Sequence[int] = range(len(candidates))
         while rest:
             bar = max(map(totals.__getitem__, rest)) - tolerance
-            ties = [place for place in rest if totals[place] >= bar]
-            first = self._least(ties, candidates, ledger)
+            first = self._first([place for place in rest if totals[place] >= bar], candidates, ledger)
             yield candidates[first]
             rest = [place for place in rest if place != first]
+
+    def _first(self, ties: Sequence[int], candidates: tuple[Endpoint, ...], ledger: Ledger) -> int:
+        if self._by_load:
+            for column in (ledger.requests, ledger.last_picked):
+                if len(ties) == 1:
+                    break
+                least = min(column[candidates[place].slot] for place in ties)
+                ties = [place for place in ties if column[candidates[place].slot] == least]
+        return ties[int(self._random.random() * len(ties))] if len(ties) > 1 else ties[0]

@@ -16,7 +16,9 @@ __all__ = ["RandomParameters", "RandomPicker", "shuffled"]
 class RandomParameters:
     """Parameters of random-picker and weighted-random-picker."""
 
-    max_endpoints: int = param(1, key="maxNumOfEndpoints", doc="How many endpoints a gateway is told.", minimum=1)
+    max_endpoints: int = param(
+        1, key="maxNumOfEndpoints", doc="How many endpoints a gateway is told.", minimum=1
+    )
 
 
 class RandomPicker:

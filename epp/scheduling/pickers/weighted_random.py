@@ -40,9 +40,7 @@ class WeightedRandomPicker:
     def _order(self, candidates: tuple[Endpoint, ...], totals: Column) -> Iterator[Endpoint]:
         draw = self._random.random
         # 1 - draw() is in (0, 1], where the logarithm is defined.
-        heap = [
-            (-math.log(1.0 - draw()) / total, place) for place, total in enumerate(totals) if total > 0.0
-        ]
+        heap = [(-math.log(1.0 - draw()) / total, place) for place, total in enumerate(totals) if total > 0.0]
         heapq.heapify(heap)
         while heap:
             yield candidates[heapq.heappop(heap)[1]]

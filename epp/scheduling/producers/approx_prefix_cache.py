@@ -26,7 +26,10 @@ class PrefixIndexParameters:
         doc="Take the capacity from the engine's metrics where they tell it.",
     )
     block_size_bytes: int | None = param(
-        None, key="blockSize", doc="Bytes of prompt in one hashed block; 256 when neither size is given.", above=0
+        None,
+        key="blockSize",
+        doc="Bytes of prompt in one hashed block; 256 when neither size is given.",
+        above=0,
     )
     block_size_tokens: int | None = param(
         None, key="blockSizeTokens", doc="The block size in tokens, at 4 bytes a token.", above=0
@@ -38,7 +41,10 @@ class PrefixIndexParameters:
         minimum=0,
     )
     max_prefix_tokens: int = param(
-        131_072, key="maxPrefixTokensToMatch", doc="Hash at most this many tokens of a prompt; 0: no cap.", minimum=0
+        131_072,
+        key="maxPrefixTokensToMatch",
+        doc="Hash at most this many tokens of a prompt; 0: no cap.",
+        minimum=0,
     )
     lru_capacity_blocks: int = param(
         31_250,
@@ -50,8 +56,8 @@ class PrefixIndexParameters:
         None,
         key="tier",
         doc=(
-            "The tier this view stands for. Absent: an instance with autoTune off beside an auto-tuned one is "
-            "cpu, any other gpu."
+            "The tier this view stands for. Absent: an instance with autoTune off beside an auto-tuned one "
+            "is cpu, any other gpu."
         ),
         choices=("gpu", "cpu"),
     )

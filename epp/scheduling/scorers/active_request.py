@@ -17,7 +17,11 @@ class ActiveRequestParameters:
         0, key="idleThreshold", doc="Endpoints with at most this many requests in flight score 1.", minimum=0
     )
     max_busy_score: float = param(
-        1.0, key="maxBusyScore", doc="Scale of the score of endpoints above the threshold.", minimum=0, maximum=1
+        1.0,
+        key="maxBusyScore",
+        doc="Scale of the score of endpoints above the threshold.",
+        minimum=0,
+        maximum=1,
     )
     request_timeout: str | None = param(
         None,

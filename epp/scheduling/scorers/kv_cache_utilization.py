@@ -27,7 +27,9 @@ class KvCacheUtilizationScorer:
         self.name = name
 
     @classmethod
-    def build(cls, name: str, _parameters: NoParameters, _context: BuildContext) -> "KvCacheUtilizationScorer":
+    def build(
+        cls, name: str, _parameters: NoParameters, _context: BuildContext
+    ) -> "KvCacheUtilizationScorer":
         """Factory for the registry."""
         return cls(name)
 

@@ -16,11 +16,13 @@ __all__ = ["NoHitLruParameters", "NoHitLruScorer"]
 class NoHitLruParameters:
     """Parameters of no-hit-lru-scorer."""
 
-    lru_size: int = param(1024, key="lruSize", doc="How many endpoints the memory of cold picks holds.", above=0)
+    lru_size: int = param(
+        1024, key="lruSize", doc="How many endpoints the memory of cold picks holds.", above=0
+    )
     producer_name: str | None = param(
         None,
         key="prefixMatchInfoProducerName",
-        doc="The producer that tells whether a request is cold; absent: a request is cold when none knows it.",
+        doc="The producer that tells whether a request is cold; absent: it is cold when none knows it.",
     )
 
 

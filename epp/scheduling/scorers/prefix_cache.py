@@ -3,7 +3,15 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from epp.scheduling.contracts import NO_MATCH, BuildContext, Column, Cycle, PrefixMatch, SegmentColumn, Volatility
+from epp.scheduling.contracts import (
+    NO_MATCH,
+    BuildContext,
+    Column,
+    Cycle,
+    PrefixMatch,
+    SegmentColumn,
+    Volatility,
+)
 from epp.scheduling.producers.approx_prefix_cache import PrefixIndexParameters, resolve_producer
 from epp.scheduling.registry import param
 
@@ -28,7 +36,10 @@ class PrefixCacheScorerParameters(PrefixIndexParameters):
         8192, key="matchLengthScaleTokens", doc="Match length that earns the whole of that share.", above=0
     )
     min_match_blocks: int = param(
-        0, key="minMatchBlocks", doc="Matches of fewer blocks score 0; they are recorded all the same.", minimum=0
+        0,
+        key="minMatchBlocks",
+        doc="Matches of fewer blocks score 0; they are recorded all the same.",
+        minimum=0,
     )
 
 

@@ -1,0 +1,123 @@
+"""A scheduling profile: filters, weighted scorers and one picker, run over the candidates of a cycle."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from epp.endpoints.types import Endpoint
+from epp.errors import NoEndpointsError, SaturatedError
+from epp.scheduling.columns import CandidateSlots, Column, add_weighted, clamped
+from epp.scheduling.contracts import Cycle, Filter, Picker, ProfileResult, ScoredColumn, Scorer
+
+__all__ = ["SchedulingProfile"]
+
+# Candidate tuples whose snapshot columns are kept at a time: one a model that the pool serves.
+_KEPT_TUPLES: Final = 64
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _SnapshotColumns:
+    """What does not change while the pool's snapshot stands: columns by scorer, and their weighted sum."""
+
+    slots: CandidateSlots
+    columns: dict[int, Column]
+    totals: list[float]
+
+
+class SchedulingProfile:
+    """Runs filters in order, adds up weight times clamped score, and lets the picker order the rest.
+
+    Scorers whose volatility is "snapshot" are asked once for the same candidates of the same pool version,
+    if the cycle's candidates are complete and no filter dropped one.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        filters: Sequence[Filter],
+        scorers: Sequence[tuple[Scorer, float]],
+        picker: Picker,
+    ) -> None:
+        """`scorers` are (scorer, weight) pairs; weights are finite and not negative, and not normalised."""
+        self.name = name
+        self.filters = tuple(filters)
+        self.scorers = tuple(scorers)
+        self.picker = picker
+        self.weight_sum = sum(weight for _, weight in scorers)
+        self._kept: dict[int, _SnapshotColumns] = {}
+        self._kept_version: int | None = None
+
+    def run(self, cycle: Cycle) -> ProfileResult:
+        """Decide. The cycle itself is left as it came.
+
+        Raises:
+            NoEndpointsError: there was no candidate to begin with.
+            SaturatedError: the filters dropped every candidate.
+        """
+        if not cycle.candidates:
+            raise NoEndpointsError("no endpoint is ready")
+        kept, excluded = self._filter(cycle)
+        if not kept:
+            raise SaturatedError("no endpoint can take the request: every candidate was filtered out")
+        own = cycle if kept is cycle.candidates else replace(cycle, candidates=kept, full=False)
+        columns, totals = self._score(own)
+        return ProfileResult(
+            profile=self.name,
+            candidates=kept,
+            excluded=excluded,
+            columns=columns,
+            totals=totals,
+            order=self.picker.order(own, totals, self.weight_sum),
+            max_endpoints=self.picker.max_endpoints,
+        )
+
+    def _filter(self, cycle: Cycle) -> tuple[tuple[Endpoint, ...], tuple[tuple[Endpoint, str], ...]]:
+        kept = cycle.candidates
+        excluded: list[tuple[Endpoint, str]] = []
+        for plugin in self.filters:
+            before = kept
+            kept = plugin.filter(replace(cycle, candidates=before))
+            if len(kept) == len(before):
+                kept = before
+            else:
+                slots = {endpoint.slot for endpoint in kept}
+                excluded += [(endpoint, plugin.name) for endpoint in before if endpoint.slot not in slots]
+            if not kept:
+                break
+        return kept, tuple(excluded)
+
+    def _score(self, cycle: Cycle) -> tuple[tuple[ScoredColumn, ...], list[float]]:
+        snapshot = self._snapshot(cycle)
+        totals = snapshot.totals
+        scored = []
+        for index, (scorer, weight) in enumerate(self.scorers):
+            column = snapshot.columns.get(index)
+            if column is None:
+                column = clamped(scorer.score(cycle), len(cycle.candidates))
+                totals = add_weighted(totals, column, weight)
+            scored.append(ScoredColumn(scorer.name, scorer.type, weight, column))
+        return tuple(scored), totals
+
+    def _snapshot(self, cycle: Cycle) -> _SnapshotColumns:
+        """Columns of the "snapshot" scorers, kept while candidates and pool version are the same."""
+        if not cycle.full:
+            return self._snapshot_columns(cycle)
+        if cycle.pool_version != self._kept_version or len(self._kept) >= _KEPT_TUPLES:
+            self._kept.clear()
+            self._kept_version = cycle.pool_version
+        # The entry holds the tuple, so its id stays taken.
+        key = id(cycle.candidates)
+        kept = self._kept.get(key)
+        if kept is None:
+            kept = self._kept[key] = self._snapshot_columns(cycle)
+        cycle.known_slots = kept.slots
+        return kept
+
+    def _snapshot_columns(self, cycle: Cycle) -> _SnapshotColumns:
+        columns: dict[int, Column] = {}
+        totals = [0.0] * len(cycle.candidates)
+        for index, (scorer, weight) in enumerate(self.scorers):
+            if scorer.volatility == "snapshot":
+                columns[index] = clamped(scorer.score(cycle), len(cycle.candidates))
+                totals = add_weighted(totals, columns[index], weight)
+        return _SnapshotColumns(cycle.slots(), columns, totals)

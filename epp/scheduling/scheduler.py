@@ -1,0 +1,48 @@
+"""The scheduler: a profile handler over profiles."""
+
+from collections.abc import Sequence
+
+from epp.endpoints.types import Endpoint
+from epp.errors import InternalError
+from epp.scheduling.contracts import Cycle, Decision, PickObserver, ProfileHandler, ProfileResult
+from epp.scheduling.profile import SchedulingProfile
+
+__all__ = ["Scheduler"]
+
+
+class Scheduler:
+    """Turns a cycle into a decision."""
+
+    def __init__(self, profiles: Sequence[SchedulingProfile], handler: ProfileHandler) -> None:
+        self.profiles = {profile.name: profile for profile in profiles}
+        self.handler = handler
+        self._names = tuple(self.profiles)
+        self._observers = {name: _observers(profile) for name, profile in self.profiles.items()}
+
+    def schedule(self, cycle: Cycle) -> Decision:
+        """Run the profiles that the handler asks for, each at most once.
+
+        Raises:
+            NoEndpointsError: no candidate.
+            SaturatedError: a profile dropped every candidate.
+            InternalError: the handler asks for a profile twice, for one that does not exist, or for none.
+        """
+        done: dict[str, ProfileResult] = {}
+        while names := self.handler.pick(cycle, self._names, done):
+            for name in names:
+                if name in done or name not in self.profiles:
+                    raise InternalError(f"profile handler {self.handler.name!r} asks for {name!r} in vain")
+                done[name] = self.profiles[name].run(cycle)
+        if not done:
+            raise InternalError(f"profile handler {self.handler.name!r} ran no profile")
+        return Decision(cycle, done[self.handler.primary(done)], done)
+
+    def on_picked(self, decision: Decision, endpoint: Endpoint) -> None:
+        """The request of `decision` goes to `endpoint`: told to plugins of the primary profile with a memory."""
+        for observer in self._observers[decision.primary.profile]:
+            observer.on_picked(decision.cycle, endpoint)
+
+
+def _observers(profile: SchedulingProfile) -> tuple[PickObserver, ...]:
+    plugins = [*profile.filters, *(scorer for scorer, _ in profile.scorers), profile.picker]
+    return tuple(plugin for plugin in plugins if isinstance(plugin, PickObserver))
