@@ -39,14 +39,15 @@ class RequestRecord:
         endpoint: `host:port` of the last endpoint tried; None when none was.
         attempts: endpoints the request was sent to or tried to connect to, repeats counted.
         executions: attempts that count against the retry contract's limit.
-        retries: for each repeat, the failure that caused it, in order.
+        retries: kind of each failed attempt, in order; the first `attempts - 1` of them were repeated.
         ejected: addresses that failures of this request ejected.
         stream: the client asked for server-sent events.
         request_bytes: body as it came.
         response_bytes: body as it was relayed.
         prompt_tokens_estimated: estimated length of all prompts; None when no prompt is visible.
         predicted_gpu_tokens: hit that was predicted for `endpoint` in its GPU tier; None without such a view.
-        predicted_cpu_tokens: the same for the CPU tier.
+        predicted_cpu_tokens: what only its CPU tier was predicted to serve, beyond the GPU tier's hit; None
+            without such a view.
         usage: what the endpoint reported; None when it reported nothing.
         chain: hash of the first prompt's prefix at each full 512 tokens.
         decision: the last decision; None when it came to none.

@@ -60,6 +60,7 @@ class EndpointMetrics:
         cached_tokens_by_source: `vllm:prompt_tokens_cached_by_source_total`, by source.
         process_start: `process_start_time_seconds`; another value is another incarnation.
         engine: "vllm", "sglang", … as guessed from the names on the page.
+        awake: False while the engine sleeps; what it held is gone then.
     """
 
     waiting: float | None = None
@@ -92,10 +93,10 @@ class Endpoint:
         incarnation: grows whenever what the endpoint held is lost (restart, new pod, cache reset).
         spec: where it is.
         metrics: the last good scrape, None before the first.
-        fresh: `metrics` is there and young enough; scorers must not read `metrics` of an endpoint that is not.
+        fresh: `metrics` is there and young enough; scorers must not read it where this is False.
         models: None while unknown.
         draining: takes no new request, finishes those it has.
-        added_at: monotonic seconds.
+        added_at: monotonic seconds since when this process of the endpoint is known; a restart sets it anew.
     """
 
     slot: int
@@ -115,11 +116,16 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pool:
-    """All endpoints at one moment, ordered by slot. `version` changes whenever anything here does."""
+    """All endpoints at one moment, ordered by slot.
+
+    `version` changes whenever anything here does, `topology` only when membership or models do; None says
+    nothing, and every pool then counts as another topology.
+    """
 
     version: int
     endpoints: tuple[Endpoint, ...]
     by_address: Mapping[str, Endpoint]
+    topology: int | None = None
 
     def at_slot(self, slot: int) -> Endpoint | None:
         """The endpoint in `slot`, None when it is free."""
