@@ -1,0 +1,62 @@
+"""The control surface as one FastAPI application."""
+
+from collections.abc import Sequence
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import Response, StreamingResponse
+from starlette.exceptions import HTTPException
+
+from epp.api import debug, health, pick
+from epp.api.openapi import RelayedRoute, describe
+from epp.api.ports import Ports
+from epp.errors import BadRequestError, EppError
+from epp.http.errors import error_response
+
+__all__ = ["create_control_app"]
+
+
+def create_control_app(ports: Ports, relayed: Sequence[RelayedRoute] = ()) -> FastAPI:
+    """All control routes; `relayed` are listed in the OpenAPI page and served elsewhere."""
+    app = FastAPI(title="epp", version=ports.version, summary="Cache-aware router for vLLM fleets")
+    app.include_router(health.router(ports))
+    app.include_router(debug.router(ports))
+    app.include_router(pick.router(ports))
+
+    @app.get("/metrics", tags=["metrics"])
+    async def metrics() -> StreamingResponse:
+        """Prometheus text; see docs/metrics.md."""
+        return StreamingResponse(debug.sliced(ports.metrics()), media_type=ports.metrics_content_type)
+
+    app.add_exception_handler(EppError, _epp_error)
+    app.add_exception_handler(RequestValidationError, _validation_error)
+    app.add_exception_handler(HTTPException, _http_error)
+    app.openapi = lambda: describe(app, relayed)  # type: ignore[method-assign]
+    return app
+
+
+def _render(error: EppError) -> Response:
+    status, headers, body = error_response(error)
+    return Response(body, status_code=status, headers={k.decode(): v.decode() for k, v in headers})
+
+
+async def _epp_error(_request: Request, error: Exception) -> Response:
+    if not isinstance(error, EppError):
+        raise error
+    return _render(error)
+
+
+async def _validation_error(_request: Request, error: Exception) -> Response:
+    if not isinstance(error, RequestValidationError):
+        raise error
+    first = error.errors()[0]
+    where = ".".join(str(part) for part in first["loc"])
+    return _render(BadRequestError(f"{where}: {first['msg']}", param=where))
+
+
+async def _http_error(_request: Request, error: Exception) -> Response:
+    if not isinstance(error, HTTPException):
+        raise error
+    failure = BadRequestError(str(error.detail))
+    failure.status, failure.code = error.status_code, "not_found" if error.status_code == 404 else "http_error"  # type: ignore[misc]
+    return _render(failure)

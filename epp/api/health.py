@@ -1,0 +1,45 @@
+"""Liveness, readiness, and what vLLM's own probes ask for, answered for the pool."""
+
+from fastapi import APIRouter
+from fastapi.responses import JSONResponse, Response
+
+from epp.api.ports import Ports
+
+__all__ = ["router"]
+
+
+def router(ports: Ports) -> APIRouter:
+    """`/healthz`, `/readyz` and the pool's `/health`, `/ping`, `/version`, `/v1/models`."""
+    routes = APIRouter(tags=["health"])
+
+    @routes.get("/healthz")
+    async def healthz() -> dict[str, str]:
+        """The process serves; says nothing about endpoints."""
+        return {"status": "ok"}
+
+    @routes.get("/readyz", responses={503: {"description": "not ready; `reasons` says why"}})
+    async def readyz() -> JSONResponse:
+        """Requests should be sent here: an endpoint is ready and this router is not shutting down."""
+        state = ports.readiness()
+        content = {"ready": state.ready, "reasons": list(state.reasons), "detail": dict(state.detail)}
+        return JSONResponse(content, status_code=200 if state.ready else 503)
+
+    async def pool_health() -> Response:
+        """As vLLM answers: an empty 200, or 503 when no endpoint can serve."""
+        return Response(status_code=200 if ports.readiness().ready else 503)
+
+    routes.add_api_route("/health", pool_health, methods=["GET"])
+    routes.add_api_route("/ping", pool_health, methods=["GET", "POST"])
+
+    @routes.get("/version")
+    async def version() -> dict[str, str]:
+        """This router's version."""
+        return {"version": ports.version, "server": "epp"}
+
+    @routes.get("/v1/models")
+    async def models() -> Response:
+        """Models and adapters of all endpoints, each once, as the endpoints list them."""
+        state = ports.director.state
+        return Response(state.catalog.render(state.table.pool), media_type="application/json")
+
+    return routes

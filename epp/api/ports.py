@@ -1,0 +1,44 @@
+"""What the control surface shows, handed in by the composition root."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from epp.api.access import AccessPolicy
+from epp.clock import Clock
+from epp.director.director import Director
+
+__all__ = ["DecisionLog", "Ports", "Readiness"]
+
+
+@dataclass(frozen=True, slots=True)
+class Readiness:
+    """Whether requests should be sent here; `reasons` says why not, `detail` is for people."""
+
+    ready: bool
+    reasons: tuple[str, ...] = ()
+    detail: Mapping[str, Any] = field(default_factory=dict)
+
+
+class DecisionLog(Protocol):
+    """The last decisions, rendered on demand."""
+
+    def render(self, limit: int) -> list[dict[str, Any]]:
+        """The newest `limit`, newest first."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """Everything the routes read. `metrics` yields the page in slices of bounded work."""
+
+    director: Director
+    clock: Clock
+    access: AccessPolicy
+    readiness: Callable[[], Readiness]
+    metrics: Callable[[], Iterator[bytes]]
+    metrics_content_type: str
+    decisions: DecisionLog
+    configuration: Callable[[], Mapping[str, Any]]
+    max_request_bytes: int
+    version: str

@@ -1,0 +1,56 @@
+"""Decisions for somebody else who sends the request: `POST /pick`, `epp.Picker`, `epp explain`."""
+
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from epp.director.director import Director
+from epp.director.exchange import Exchange
+from epp.director.receipts import receipt
+from epp.director.types import RequestHead
+from epp.endpoints.types import Endpoint
+
+__all__ = ["Pick", "pick_steps", "pick_now"]
+
+
+@dataclass(frozen=True, slots=True)
+class Pick:
+    """An answer: endpoints best first (`host:port`; how many the picker's `maxNumOfEndpoints` says)."""
+
+    endpoints: tuple[str, ...]
+    receipt: Mapping[str, Any]
+
+
+def pick_steps(
+    director: Director, head: RequestHead, body: bytes, now: float, *, commit: bool
+) -> Generator[None, None, Pick]:
+    """Decide for one request; yields about each MB of hashing.
+
+    With `commit` the index notes the pick, as if the request went there; the ledger is never touched, since
+    nobody will say when the request ends.
+
+    Raises:
+        EppError: as the proxy would answer.
+    """
+    exchange = Exchange(head, now)
+    yield from director.prepare(exchange, body, now)
+    decision = director.schedule(exchange, now)
+    told = _first(exchange, decision.primary.max_endpoints)
+    if commit:
+        director.commit(exchange, told[0])
+    return Pick(tuple(e.address for e in told), receipt(director.state, exchange, told[0]))
+
+
+def _first(exchange: Exchange, count: int) -> list[Endpoint]:
+    return [endpoint for endpoint, _ in zip(exchange.order, range(count), strict=False)]
+
+
+def pick_now(director: Director, head: RequestHead, body: bytes, now: float, *, commit: bool) -> Pick:
+    """`pick_steps` without pauses."""
+    steps = pick_steps(director, head, body, now, commit=commit)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as done:
+            pick: Pick = done.value
+            return pick

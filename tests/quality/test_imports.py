@@ -1,0 +1,22 @@
+"""`import epp` stays free of dependencies, and two runtimes share no state at module level."""
+
+import subprocess
+import sys
+
+
+def test_importing_epp_loads_nothing_but_the_package():
+    code = "import sys; before = set(sys.modules); import epp; print(sorted(m for m in set(sys.modules) - before if m != 'epp'))"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert out.stdout.strip() == "[]"
+
+
+def test_epp_has_no_attribute_it_does_not_define():
+    import epp
+
+    try:
+        epp.nothing  # noqa: B018
+    except AttributeError as error:
+        assert str(error) == "module 'epp' has no attribute 'nothing'"
+    else:
+        raise AssertionError
