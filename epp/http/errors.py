@@ -1,0 +1,33 @@
+"""An `EppError` as an HTTP answer: OpenAI's JSON shape, reason and retry headers."""
+
+from typing import Final
+
+import msgspec
+
+from epp.errors import EppError
+
+__all__ = ["error_response"]
+
+DROPPED_REASON: Final = b"x-llm-d-request-dropped-reason"
+
+_encoder: Final = msgspec.json.Encoder()
+
+
+def error_response(error: EppError) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
+    """Status, headers (content type and length among them) and body; the request id is the caller's to add."""
+    body = _encoder.encode(
+        {
+            "error": {
+                "message": error.message,
+                "type": error.type,
+                "param": error.param,
+                "code": error.code,
+            }
+        }
+    )
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode("ascii"))]
+    if error.reason is not None:
+        headers.append((DROPPED_REASON, error.reason.encode("ascii")))
+    if error.retry_after_s is not None:
+        headers.append((b"retry-after", str(error.retry_after_s).encode("ascii")))
+    return error.status, headers, body
