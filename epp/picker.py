@@ -39,10 +39,14 @@ class Picker:
         """
         text, source = _config_text(config)
         self._clock = clock
-        self._core = compose(load_config(text, source), CoreOptions(seed=seed, staleness_s=lambda: float("inf")))
+        self._core = compose(
+            load_config(text, source), CoreOptions(seed=seed, staleness_s=lambda: float("inf"))
+        )
         self._core.upkeep.sync_endpoints([parse_endpoint(url) for url in endpoints], clock())
 
-    def pick(self, request: Mapping[str, Any] | bytes, *, path: str = "/v1/chat/completions", commit: bool = True) -> Pick:
+    def pick(
+        self, request: Mapping[str, Any] | bytes, *, path: str = "/v1/chat/completions", commit: bool = True
+    ) -> Pick:
         """Where to send `request` (a dict or the body's bytes); with `commit` the index notes it."""
         body = request if isinstance(request, bytes) else json.dumps(request).encode()
         head = RequestHead("", "POST", path)

@@ -58,5 +58,8 @@ async def _http_error(_request: Request, error: Exception) -> Response:
     if not isinstance(error, HTTPException):
         raise error
     failure = BadRequestError(str(error.detail))
-    failure.status, failure.code = error.status_code, "not_found" if error.status_code == 404 else "http_error"  # type: ignore[misc]
+    failure.status, failure.code = (
+        error.status_code,
+        "not_found" if error.status_code == 404 else "http_error",
+    )  # type: ignore[misc]
     return _render(failure)

@@ -13,7 +13,9 @@ from epp.errors import ForbiddenError
 
 __all__ = ["guard", "router", "sliced"]
 
-_DENIED = "receipts and /debug need the admin key (x-epp-admin-key), the admin listener, or a caller on loopback"
+_DENIED = (
+    "receipts and /debug need the admin key (x-epp-admin-key), the admin listener, or a caller on loopback"
+)
 
 
 def guard(ports: Ports) -> Any:
@@ -45,7 +47,8 @@ def router(ports: Ports) -> APIRouter:
     @routes.get("/state")
     async def state(*, index: bool = True) -> StreamingResponse:
         """Endpoints, ledger, learned ratios and, unless `index=false`, the prefix index: what
-        `epp explain --endpoints-state` reads."""
+        `epp explain --endpoints-state` reads.
+        """
         slices = state_slices(ports.director.state, ports.clock.monotonic(), with_index=index)
         return StreamingResponse(sliced(slices), media_type="application/json")
 

@@ -40,6 +40,6 @@ def router(ports: Ports) -> APIRouter:
     async def models() -> Response:
         """Models and adapters of all endpoints, each once, as the endpoints list them."""
         state = ports.director.state
-        return Response(state.catalog.render(state.table.pool), media_type="application/json")
+        return Response(state.catalog.models_json(state.table.pool), media_type="application/json")
 
     return routes

@@ -31,11 +31,12 @@ def router(ports: Ports) -> APIRouter:
     @routes.post("/pick")
     async def pick(
         request: Request,
-        commit: Annotated[bool, Query(description="note the pick in the prefix index")] = False,  # noqa: FBT002
+        commit: Annotated[bool, Query(description="note the pick in the prefix index")] = False,
         x_epp_path: Annotated[str, Header(description="path of the request")] = "/v1/chat/completions",
     ) -> dict[str, Any]:
         """Where the request in the body should go. Nothing is sent and the ledger is not touched; `commit=1`
-        notes it in the prefix index. The receipt is for callers who may see receipts."""
+        notes it in the prefix index. The receipt is for callers who may see receipts.
+        """
         body = await _body(request, ports.max_request_bytes)
         head = RequestHead("", "POST", x_epp_path.partition("?")[0], dict(request.headers))
         steps = pick_steps(ports.director, head, body, ports.clock.monotonic(), commit=commit)

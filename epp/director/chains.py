@@ -38,7 +38,9 @@ def _caps(views: Iterable[TierView]) -> dict[int, int | None]:
     caps: dict[int, int | None] = {}
     for view in views:
         known = caps.get(view.block_bytes, 0)
-        caps[view.block_bytes] = None if known is None or view.max_blocks is None else max(known, view.max_blocks)
+        caps[view.block_bytes] = (
+            None if known is None or view.max_blocks is None else max(known, view.max_blocks)
+        )
     return caps
 
 

@@ -99,7 +99,11 @@ class Claims:
         hold.touches, hold.occupancies = [], []
 
     def finish(
-        self, hold: Hold, chains: PromptChains | None, matches: dict[str, PrefixMatch], output_tokens: int | None
+        self,
+        hold: Hold,
+        chains: PromptChains | None,
+        matches: dict[str, PrefixMatch],
+        output_tokens: int | None,
     ) -> None:
         """The request ended after its claim was confirmed."""
         self._release_counts(hold)
@@ -112,9 +116,7 @@ class Claims:
         if hold.epoch == self._ledger.epochs[hold.endpoint.slot]:
             self._touch_again(hold.endpoint, chains, matches)
 
-    def _touch_again(
-        self, endpoint: Endpoint, chains: PromptChains, matches: dict[str, PrefixMatch]
-    ) -> None:
+    def _touch_again(self, endpoint: Endpoint, chains: PromptChains, matches: dict[str, PrefixMatch]) -> None:
         for view in self._gpu_views:
             for chain in chains.of(view):
                 self._index.touch(view.index_view, endpoint.slot, chain, _weight(matches[view.name]))

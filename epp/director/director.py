@@ -13,7 +13,7 @@ from epp.director.retry import RetryBudget, RetryPolicy, may_repeat
 from epp.director.tokens import CounterRatios, TokenRatios
 from epp.director.types import EndReason, Failure, FailureKind, RequestHead, Target
 from epp.director.views import Tier, TierView, predicted_hits
-from epp.endpoints.health import PassiveHealth
+from epp.endpoints.health import PassiveHealth, takes_requests
 from epp.endpoints.ledger import Ledger
 from epp.endpoints.models import ModelCatalog, Resolution
 from epp.endpoints.slow_start import SlowStart
@@ -197,23 +197,23 @@ class Director:
             SaturatedError, NoEndpointsError.
         """
         self.schedule(exchange, now)
-        return self._dispatch(exchange, next(exchange.order))
+        return self._dispatch(exchange, next(exchange.order), now)
 
     def commit(self, exchange: Exchange, endpoint: Endpoint) -> None:
         """Note in the index alone that somebody else sends this request to `endpoint`."""
         if exchange.chains is not None:
-            self._claims.record(endpoint, exchange.chains, dict(exchange.matches))
+            self._claims.record(endpoint, exchange.chains, exchange.matches)
         if exchange.decision is not None:
             self.state.scheduler.on_picked(exchange.decision, endpoint)
 
-    def _dispatch(self, exchange: Exchange, endpoint: Endpoint, *, fresh: bool = False) -> Target:
-        matches = dict(exchange.matches)
+    def _dispatch(self, exchange: Exchange, endpoint: Endpoint, now: float, *, fresh: bool = False) -> Target:
+        self.state.health.on_pick(endpoint, now)
         exchange.predicted = self._predict(exchange, endpoint)
         cached = sum(exchange.predicted.values())
         exchange.hold = self._claims.take(
             endpoint,
             exchange.chains,
-            matches,
+            exchange.matches,
             uncached_tokens=max(0, exchange.prompt_tokens - cached),
             output_tokens=self._expected_output(exchange),
         )
@@ -275,18 +275,16 @@ class Director:
 
     def _repeat(self, exchange: Exchange, last: Endpoint, failure: Failure, now: float) -> Target | None:
         if failure.kind is FailureKind.CLOSED_REUSED:
-            return self._dispatch(exchange, last, fresh=True)
-        endpoint = self._next_endpoint(exchange, now)
-        return self._dispatch(exchange, endpoint) if endpoint is not None else None
+            return self._dispatch(exchange, last, now, fresh=True)
+        endpoint = self._next_endpoint(exchange)
+        return self._dispatch(exchange, endpoint, now) if endpoint is not None else None
 
-    def _next_endpoint(self, exchange: Exchange, now: float) -> Endpoint | None:
+    def _next_endpoint(self, exchange: Exchange) -> Endpoint | None:
         """The next in the decision's order that is still there and was not tried."""
         pool = self.state.table.pool
         for endpoint in exchange.order:
             there = pool.by_address.get(endpoint.address)
-            if there is None or there.draining or endpoint.address in exchange.tried:
-                continue
-            if self.state.health.routable((there,), now):
+            if there is not None and takes_requests(there) and there.address not in exchange.tried:
                 return there
         return None
 
@@ -325,7 +323,7 @@ class Director:
         exchange.ended = True
         output_tokens = usage.completion_tokens if usage else None
         if exchange.hold is not None:
-            self._claims.finish(exchange.hold, exchange.chains, dict(exchange.matches), output_tokens)
+            self._claims.finish(exchange.hold, exchange.chains, exchange.matches, output_tokens)
             self._learn(exchange, usage)
         record = record_of(exchange, reason, now, usage=usage, response_bytes=response_bytes, error=error)
         for observer in self.observers:
@@ -346,9 +344,7 @@ class Director:
             return
         self.counter_ratios.spoiled(slot)
         if exchange.chains is not None and not exchange.chains.token_ids:
-            self.state.ratios.learn(
-                resolution.model, sent_bytes, usage.prompt_tokens, exchange.chains.family
-            )
+            self.state.ratios.learn(resolution.model, sent_bytes, usage.prompt_tokens, exchange.chains.family)
         if usage.completion_tokens is not None:
             self._outputs.learn(resolution.model, usage.completion_tokens)
 
@@ -358,4 +354,3 @@ def _nobody(resolution: Resolution) -> str:
     if not resolution.endpoints:
         return f"no endpoint{of_model}; check the endpoints and /readyz"
     return "no endpoint is ready: all are draining or unreachable; see /readyz"
-

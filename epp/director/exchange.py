@@ -1,6 +1,6 @@
 """The state of one request inside the director."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from epp.director.chains import PromptChains
@@ -45,7 +45,7 @@ class Exchange:
         self.resolution: Resolution | None = None
         self.chains: PromptChains | None = None
         self.prompt_tokens = 0
-        self.matches: Mapping[str, PrefixMatch] = {}
+        self.matches: dict[str, PrefixMatch] = {}
         self.decision: Decision | None = None
         self.order: Iterator[Endpoint] = iter(())
         self.target: Target | None = None

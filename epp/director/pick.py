@@ -10,7 +10,7 @@ from epp.director.receipts import receipt
 from epp.director.types import RequestHead
 from epp.endpoints.types import Endpoint
 
-__all__ = ["Pick", "pick_steps", "pick_now"]
+__all__ = ["Pick", "pick_now", "pick_steps"]
 
 
 @dataclass(frozen=True, slots=True)

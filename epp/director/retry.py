@@ -1,8 +1,8 @@
 """Whether a failed execution may be repeated: the retry contract as pure rules.
 
 Until a byte has gone to the client an inference request may be sent again. Connection failures before
-anything was written cost nothing and go through the list of endpoints; everything else counts as an execution,
-of which there are at most `max_executions`. Repeats after a 500 or 503 come out of a budget, so that an
+anything was written cost nothing and go through the list of endpoints; everything else counts as an
+execution, of which there are at most `max_executions`. Repeats after a 500 or 503 come out of a budget, so that an
 overloaded fleet is not hit harder because it is overloaded; repeats after a broken connection do not.
 """
 
@@ -64,7 +64,13 @@ class RetryBudget:
 
 
 def may_repeat(
-    failure: Failure, *, replay_safe: bool, executions: int, policy: RetryPolicy, budget: RetryBudget, now: float
+    failure: Failure,
+    *,
+    replay_safe: bool,
+    executions: int,
+    policy: RetryPolicy,
+    budget: RetryBudget,
+    now: float,
 ) -> bool:
     """Whether the request may be sent again after `failure`, `executions` being those made so far."""
     if failure.kind is FailureKind.FIRST_BYTE_TIMEOUT:

@@ -1,9 +1,9 @@
 """Bytes per token, learned from what endpoints report.
 
-Matches, capacities and costs are in tokens, prompts are in bytes. The ratio is a property of the text as much
-as of the model (English, code and Vietnamese differ by a factor of two), so it is kept twice: for the model as
-a moving average, and for each prompt family (prompts with the same first block), where one report is enough
-to know nearly exactly what a repeat of the prefix is worth.
+Matches, capacities and costs are in tokens, prompts are in bytes. The ratio is a property of the text as
+much as of the model (English, code and Vietnamese differ by a factor of two), so it is kept twice: for the
+model as a moving average, and for each prompt family (prompts with the same first block), where one report
+is enough to know nearly exactly what a repeat of the prefix is worth.
 """
 
 from collections import OrderedDict

@@ -61,7 +61,7 @@ class Upkeep:
             return
         self._table.scrape_failed(address, now)
         if refused:
-            self._health.on_connect_failure(endpoint, now)
+            self._health.on_scrape_refused(endpoint, now)
 
     def on_models(self, address: str, incarnation: int, models: tuple[ModelInfo, ...], now: float) -> None:
         """`/v1/models` of an endpoint answered."""

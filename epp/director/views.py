@@ -9,7 +9,15 @@ from epp.endpoints.types import Endpoint, EndpointMetrics
 from epp.prefix import PrefixIndex
 from epp.scheduling.contracts import PrefixMatch
 
-__all__ = ["DEFAULT_BLOCK_TOKENS", "Tier", "TierView", "capacity_tokens", "hit_tokens", "predicted_hits", "size_views"]
+__all__ = [
+    "DEFAULT_BLOCK_TOKENS",
+    "Tier",
+    "TierView",
+    "capacity_tokens",
+    "hit_tokens",
+    "predicted_hits",
+    "size_views",
+]
 
 DEFAULT_BLOCK_TOKENS: Final = 16  # an engine block, where metrics do not say
 _MISMATCH: Final = 0.10
