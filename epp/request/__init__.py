@@ -1,0 +1,8 @@
+"""Bodies to `InferenceRequest`: pure, and never re-serialised."""
+
+from epp.request.coding import decode_body
+from epp.request.parse import parse_request
+from epp.request.routes import api_of
+from epp.request.types import Api, InferenceRequest, Prompt
+
+__all__ = ["Api", "InferenceRequest", "Prompt", "api_of", "decode_body", "parse_request"]

@@ -1,0 +1,148 @@
+"""A body to an `InferenceRequest`.
+
+Only what cannot be read or routed is refused here: broken JSON and a model that is no string. Everything
+else is the endpoint's to judge, in its own words; a prompt of a shape that nobody documents is not hashed.
+"""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Final
+
+import msgspec
+
+from epp.errors import BadRequestError
+from epp.request.canonical import NEVER_IN_UTF8, string_bytes
+from epp.request.prompts import chat_prompts, completions_prompts
+from epp.request.schema import ChatBody, CompletionsBody, Envelope
+from epp.request.types import Api, InferenceRequest, Prompt
+
+__all__ = ["parse_request"]
+
+_BOM: Final = b"\xef\xbb\xbf"
+_MAX_REPAIRED_BYTES: Final = 1_000_000  # a repaired body is decoded whole: this bounds its memory and time
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """How one API's bodies are decoded, and where their prompts are."""
+
+    decode: Callable[[bytes], Any]
+    prompts: Callable[[Any], tuple[Prompt, ...]]
+
+
+_READERS: Final = MappingProxyType(
+    {
+        Api.CHAT: _Reader(msgspec.json.Decoder(ChatBody).decode, chat_prompts),
+        Api.COMPLETIONS: _Reader(msgspec.json.Decoder(CompletionsBody).decode, completions_prompts),
+    }
+)
+_decode_envelope = msgspec.json.Decoder(Envelope).decode
+
+
+def parse_request(api: Api, body: bytes) -> InferenceRequest:
+    r"""Read what routing needs from a decoded body (see `decode_body`); the body stays as it is.
+
+    Of two equal keys the last counts, as in vLLM's parser. With `truncate_prompt_tokens` the endpoint cuts
+    the prompt's beginning, so none is shown. A lone UTF-16 surrogate (`"\ud800"`), which no tokenizer takes
+    but JSON allows, is hashed as a question mark in bodies up to 1 MB and refused in longer ones.
+
+    Raises:
+        BadRequestError: not UTF-8, not JSON, not an object, nested too deeply, or `model` is not a string.
+    """
+    reader = _READERS.get(api)
+    if reader is None:
+        return InferenceRequest(api, None, "", (), stream=False, body_bytes=len(body))
+    _refuse_impossible_bytes(body)
+    try:
+        envelope, prompts = _read(reader, body.removeprefix(_BOM))
+        return _request(api, envelope, prompts, len(body))
+    except RecursionError:
+        raise BadRequestError("The body is nested too deeply") from None
+    except msgspec.ValidationError as error:
+        raise _wrong_type(error) from None
+    except ValueError as error:
+        raise BadRequestError(_syntax_message(body, error)) from None
+
+
+def _read(reader: _Reader, body: bytes) -> tuple[Envelope, tuple[Prompt, ...]]:
+    try:
+        return _read_strictly(reader, body)
+    except msgspec.ValidationError:
+        raise
+    except msgspec.DecodeError:
+        if len(body) > _MAX_REPAIRED_BYTES or b"\\ud" not in body.lower():
+            raise
+        return _read_strictly(reader, _without_lone_surrogates(body))
+
+
+def _read_strictly(reader: _Reader, body: bytes) -> tuple[Envelope, tuple[Prompt, ...]]:
+    try:
+        decoded = reader.decode(body)
+    except msgspec.ValidationError:
+        return _decode_envelope(body), ()
+    if bytes(decoded.truncate_prompt_tokens) not in {b"", b"null"}:
+        return decoded, ()
+    return decoded, reader.prompts(decoded)
+
+
+def _without_lone_surrogates(body: bytes) -> bytes:
+    """The same JSON with a question mark for each lone surrogate, which msgspec refuses."""
+    return json.dumps(json.loads(body.decode()), ensure_ascii=False).encode(errors="replace")
+
+
+def _request(api: Api, envelope: Envelope, prompts: tuple[Prompt, ...], body_bytes: int) -> InferenceRequest:
+    max_output = _positive_int(envelope.max_completion_tokens) or _positive_int(envelope.max_tokens)
+    return InferenceRequest(
+        api=api,
+        model=envelope.model or None,
+        salt=_salt(bytes(envelope.cache_salt)),
+        prompts=prompts,
+        stream=_is_true(envelope.stream),
+        body_bytes=body_bytes,
+        max_output_tokens=max_output,
+        replay_safe=not (_is_true(envelope.store) or _is_true(envelope.background)),
+    )
+
+
+def _is_true(raw: msgspec.Raw) -> bool:
+    return bytes(raw) == b"true"
+
+
+def _positive_int(raw: msgspec.Raw) -> int | None:
+    digits = bytes(raw)
+    if not digits.isdigit() or len(digits) > 18:
+        return None
+    return int(digits) or None
+
+
+def _salt(raw: bytes) -> str:
+    """A string's text; any other JSON stands for itself, so that it still keeps its sender apart."""
+    if raw in {b"", b"null"}:
+        return ""
+    return (string_bytes(raw) if raw.startswith(b'"') else raw).decode(errors="backslashreplace")
+
+
+def _refuse_impossible_bytes(body: bytes) -> None:
+    """Refuse the bytes that end fields in a prompt; other broken UTF-8 shows where a string is read."""
+    if body.isascii():
+        return
+    for value in NEVER_IN_UTF8:
+        if value in body:
+            raise BadRequestError(f"The body is not valid UTF-8 (byte {body.index(value)})")
+
+
+def _wrong_type(error: msgspec.ValidationError) -> BadRequestError:
+    if "$.model" in str(error):
+        return BadRequestError(f"model must be a string: {str(error).partition(' - ')[0]}", param="model")
+    return BadRequestError(f"The body must be a JSON object: {error}")
+
+
+def _syntax_message(body: bytes, error: ValueError) -> str:
+    try:
+        body.decode()
+    except UnicodeDecodeError as fault:
+        return f"The body is not valid UTF-8 (byte {fault.start})"
+    where = "" if "(" in str(error) else f" (byte {len(body)})"
+    return f"The body is not valid JSON: {error}{where}"
