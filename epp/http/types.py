@@ -86,10 +86,11 @@ class UpstreamFailure:
 
 
 class ResponseSink(Protocol):
-    """Receives one response: `on_head`, any number of `on_data`, then exactly one of `on_end` and `on_failure`.
+    """Receives one response: `on_head`, any number of `on_data`, then one of `on_end` and `on_failure`.
 
     `on_failure` may also come before `on_head`. Nothing comes after the last one, nothing at all after the
-    exchange was aborted, and nothing before `send` has returned.
+    exchange was aborted, and nothing before `send` has returned. An exception out of a callback ends the
+    exchange: it goes to the loop's exception handler, the connection is closed and `on_failure` called.
     """
 
     def on_head(self, head: ResponseHead) -> None:
@@ -137,7 +138,8 @@ class UpstreamSettings:
     Attributes:
         connect_timeout_s: name look-up, TCP and TLS together.
         first_byte_timeout_s: from writing the request to the complete head, and again from the head to the
-            first byte of the body (engines send the head before the prefill). Generous: a prefill takes minutes.
+            first byte of the body (engines send the head before the prefill), where it counts as
+            IDLE_TIMEOUT. Generous: a prefill takes minutes.
         idle_timeout_s: between two bytes of the body; does not run while the exchange is paused.
         total_timeout_s: the whole exchange from `send` on.
         keep_alive_s: how long an idle connection may be reused; below the 5 s after which vLLM closes it.
