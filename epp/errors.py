@@ -209,10 +209,12 @@ class ConfigProblem:
     path: str
     message: str
     remedy: str = ""
+    line: int | None = None
 
     def __str__(self) -> str:
-        remedy = f" ({self.remedy})" if self.remedy else ""
-        return f"{self.path}: {self.message}{remedy}"
+        line = f" (line {self.line})" if self.line is not None else ""
+        remedy = f"; {self.remedy}" if self.remedy else ""
+        return f"{self.path}{line}: {self.message}{remedy}"
 
 
 class ConfigError(Exception):

@@ -1,0 +1,132 @@
+"""The picker's configuration as it takes effect: typed, defaulted, with the origin of every value."""
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from epp.scheduling.registry import PluginKind, params_of
+
+__all__ = [
+    "EffectiveConfig",
+    "PluginInstance",
+    "Profile",
+    "Tier",
+    "View",
+    "WeightedScorer",
+    "parameter_values",
+]
+
+Tier = Literal["gpu", "cpu"]
+
+
+@dataclass(frozen=True, slots=True)
+class PluginInstance:
+    """One plugin. `parameters` is an instance of its type's parameters dataclass, defaults filled in.
+
+    `path` is where it stands (`plugins[3]`), "" for a plugin that is implied; `origin` is `line N` or
+    `implied: why`.
+    """
+
+    name: str
+    type: str
+    kind: PluginKind
+    parameters: Any
+    origin: str
+    path: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class WeightedScorer:
+    """A scorer's name and its weight in a profile."""
+
+    name: str
+    weight: float
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """A scheduling profile: plugin names, filters and scorers in the order of the file."""
+
+    name: str
+    filters: tuple[str, ...]
+    scorers: tuple[WeightedScorer, ...]
+    picker: str
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """One view of the prefix index, by the name of its producer.
+
+    Attributes:
+        producer: the name under which scorers read it.
+        tier: what it stands for; `tier_rule` says by which rule.
+        block_bytes: size of a hashed block.
+        max_blocks: blocks of a prompt that are hashed, the smaller of both caps; None: no cap.
+        auto_tune: the capacity is taken from the engine's metrics where they tell it.
+        capacity_blocks: `lruCapacityPerServer`, engine blocks of one endpoint.
+        parameters: what the file says, typed.
+        origin: `line N` or `implied: why`.
+    """
+
+    producer: str
+    tier: Tier
+    tier_rule: str
+    block_bytes: int
+    max_blocks: int | None
+    auto_tune: bool
+    capacity_blocks: int
+    parameters: Any
+    origin: str
+
+
+@dataclass(frozen=True, slots=True)
+class EffectiveConfig:
+    """What runs.
+
+    Attributes:
+        plugins: declared ones in the order of the file, then implied picker and handler.
+        profiles: in the order of the file.
+        handler: name of the profile handler.
+        views: views of the prefix index: declared producers, then implied ones.
+        warnings: what is probably a mistake.
+        notes: what the file asks for and means nothing, or something else, here.
+        provenance: key path → `line N`, `default` or `implied: why`.
+        source: name of the file.
+        hash: 16 hex digits over everything that decides (not over order, names of files or comments).
+    """
+
+    plugins: tuple[PluginInstance, ...]
+    profiles: tuple[Profile, ...]
+    handler: str
+    views: tuple[View, ...]
+    warnings: tuple[str, ...]
+    notes: tuple[str, ...]
+    provenance: Mapping[str, str]
+    source: str
+    hash: str
+
+
+def parameter_values(parameters: Any) -> dict[str, Any]:
+    """Key in the file → value, for an instance of a parameters dataclass."""
+    return {
+        key: getattr(parameters, attribute) for key, (attribute, _) in params_of(type(parameters)).items()
+    }
+
+
+def configuration_hash(
+    plugins: tuple[PluginInstance, ...], profiles: tuple[Profile, ...], handler: str, views: tuple[View, ...]
+) -> str:
+    """Equal for configurations that decide equally, whatever the order of their plugins."""
+    content = {
+        "plugins": sorted([p.name, p.type, sorted(parameter_values(p.parameters).items())] for p in plugins),
+        "profiles": [dataclasses.asdict(profile) for profile in profiles],
+        "handler": handler,
+        "views": sorted(
+            [v.producer, v.tier, v.block_bytes, v.max_blocks, v.auto_tune, v.capacity_blocks] for v in views
+        ),
+    }
+    canonical = json.dumps(content, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(canonical.encode()).hexdigest()[:16]
