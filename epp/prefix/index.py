@@ -1,0 +1,273 @@
+"""The tiered prefix index: who holds which leading blocks of a prompt, in every view.
+
+A view is one prefix producer, which is one tier of cache. All views share one tree of block runs
+(`epp.prefix.tree`); each has its own LRU list and capacity for every endpoint slot.
+
+Rules:
+
+- **Closure.** Who holds a block holds all blocks before it. A touch makes the deepest block of its path the
+  oldest, so eviction takes tails before heads and no block is left without its predecessors.
+- **Capacity** counts tokens. A touch brings its endpoint back within capacity, head kept, unless that takes
+  more evictions than a step may cost: then up to the last touches' blocks stay beyond it until later calls
+  or `sweep` have caught up. Matches report what is held, that overshoot included.
+- **Steps.** No call does more than a bounded number of evictions; `drop` hides a slot at once and leaves the
+  work to `sweep`.
+- **Weight.** A block keeps the weight in tokens with which it came into the tree, for all who hold it.
+"""
+
+from collections.abc import Sequence
+from typing import Final, cast
+
+from epp.prefix.matching import Segments, view_segments
+from epp.prefix.residency import Occupancy, Residency
+from epp.prefix.tree import BlockTree, Hold
+
+__all__ = ["DEFAULT_CAPACITY_TOKENS", "Occupancy", "PrefixIndex", "Touch"]
+
+DEFAULT_CAPACITY_TOKENS: Final = 31_250 * 16  # the Go picker's default in engine blocks, of vLLM's 16 tokens
+_EVICTIONS_PER_CALL: Final = 256  # about a third of a millisecond
+
+
+class Touch:
+    """What one call of `PrefixIndex.touch` added: for `undo`."""
+
+    __slots__ = ("added", "stamp")
+
+    def __init__(self, stamp: int, added: tuple[tuple[Hold, int], ...] = ()) -> None:
+        self.stamp = stamp
+        self.added = added  # holds, deepest first, each with the depth from which its blocks were added
+
+
+class _View:
+    """One view's residencies and capacities by slot. `hidden` are dropped slots that are not yet clean."""
+
+    __slots__ = ("capacities", "default_tokens", "hidden", "residencies")
+
+    def __init__(self, default_tokens: int) -> None:
+        self.default_tokens = default_tokens
+        self.capacities: dict[int, int] = {}
+        self.residencies: dict[int, Residency] = {}
+        self.hidden = 0
+
+
+class PrefixIndex:
+    """See the module. Not thread-safe; every method is one short synchronous step."""
+
+    __slots__ = ("_evictions_per_call", "_excessive", "_stamp", "_tree", "_views")
+
+    def __init__(self, evictions_per_call: int = _EVICTIONS_PER_CALL) -> None:
+        self._tree = BlockTree()
+        self._views: list[_View] = []
+        self._stamp = 0
+        self._evictions_per_call = evictions_per_call
+        # Residencies beyond their capacity, in the order in which `sweep` takes them.
+        self._excessive: dict[Residency, None] = {}
+
+    # -- views and capacities
+
+    def add_view(self, default_tokens: int = DEFAULT_CAPACITY_TOKENS) -> int:
+        """Adds a view and returns its number. `default_tokens` is the capacity of slots that have no own.
+
+        Raises:
+            ValueError: the capacity is negative, or the index already holds blocks.
+        """
+        _require_tokens(default_tokens)
+        if self._tree.runs:
+            raise ValueError("views must be added before the index holds blocks")
+        self._views.append(_View(default_tokens))
+        self._tree.views += 1
+        return len(self._views) - 1
+
+    def set_capacity(self, view: int, slot: int, tokens: int | None) -> None:
+        """Sets what `slot` can hold in `view`; None means not known, and the view's default applies.
+
+        May be called at any time, also for a busy slot (it is for the next owner then). What no longer fits
+        is evicted in small steps, here and by `sweep`.
+        """
+        owner = self._views[view]
+        if tokens is None:
+            owner.capacities.pop(slot, None)
+        else:
+            owner.capacities[slot] = _require_tokens(tokens)
+        residency = owner.residencies.get(slot)
+        if residency is not None:
+            residency.capacity_tokens = owner.default_tokens if tokens is None else tokens
+            self._evict(residency, self._evictions_per_call)
+
+    # -- matching
+
+    def match(self, chain: Sequence[int]) -> list[Segments]:
+        """Who holds how many leading blocks of `chain`, by view.
+
+        A view's segments are (mask, blocks): each slot whose bit is in the mask holds exactly `blocks` blocks
+        from the first one on. Masks are disjoint; blocks are above 0 and descend. A slot in no mask
+        holds nothing of the chain.
+        """
+        path, depth = self._tree.walk(chain)
+        return [view_segments(path, depth, number, view.hidden) for number, view in enumerate(self._views)]
+
+    # -- holding
+
+    def touch(self, view: int, slot: int, chain: Sequence[int], block_tokens: int) -> Touch:
+        """The endpoint in `slot` holds, or claims, the whole of `chain`: the most recently used path.
+
+        Blocks that nobody holds in any view come to weigh `block_tokens` (at least 1) each. Evicts beyond
+        capacity; of a chain longer than the capacity the head stays. Does nothing for a busy slot.
+
+        Raises:
+            ValueError: `block_tokens` is below 1.
+        """
+        if block_tokens < 1:
+            raise ValueError(f"block_tokens must be at least 1, got {block_tokens}")
+        self._stamp += 1
+        residency = self._residency(view, slot)
+        if residency is None or not chain:
+            return Touch(self._stamp)
+        added = self._refresh(residency, chain, block_tokens)
+        self._evict(residency, self._evictions_per_call)
+        return Touch(self._stamp, added)
+
+    def _refresh(
+        self, residency: Residency, chain: Sequence[int], block_tokens: int
+    ) -> tuple[tuple[Hold, int], ...]:
+        """Makes `residency` hold `chain`, deepest hold oldest; returns the holds that grew and from where."""
+        tree, added = self._tree, []
+        lo = len(chain)
+        for run in reversed(tree.grow(chain, block_tokens)):
+            if run.start >= lo:  # covered by the hold of a piece below, which is done
+                continue
+            hold = tree.take(residency, run)
+            if hold.hi < run.end:
+                added.append((hold, hold.hi))
+                tree.fill(hold)
+            hold.stamp = self._stamp
+            lo = hold.lo
+        return tuple(added)
+
+    def undo(self, touch: Touch) -> None:
+        """Removes the blocks that `touch` added to its slot in its view, but those touched again since.
+
+        For the claim of a request that failed. May be called again, and after eviction or `drop`.
+        """
+        for hold, added_from in touch.added:
+            # A path is always refreshed from its start: where the deeper hold was, the ones above were too.
+            while hold.stamp == touch.stamp and hold.hi > max(hold.lo, added_from):
+                self._tree.shed(hold, hold.hi - max(hold.lo, added_from))
+
+    # -- anonymous runs
+
+    def occupy(self, view: int, slot: int, tokens: int) -> Occupancy:
+        """Takes `tokens` of the slot's capacity for what has no prefix: generated text, a live request.
+
+        An occupancy is an LRU entry like any other and can be evicted, token by token. For a busy slot it is
+        void: it takes nothing, and stays so.
+
+        Raises:
+            ValueError: `tokens` is negative.
+        """
+        occupancy = Occupancy(self._residency(view, slot))
+        self.resize(occupancy, tokens)
+        return occupancy
+
+    def resize(self, occupancy: Occupancy, tokens: int) -> None:
+        """Makes an occupancy exactly `tokens` large and the newest entry, also where it had been evicted.
+
+        Does nothing after `release` or `drop`.
+
+        Raises:
+            ValueError: `tokens` is negative.
+        """
+        occupancy.resize(_require_tokens(tokens))
+        if occupancy.residency is not None:
+            self._evict(occupancy.residency, self._evictions_per_call)
+
+    def release(self, occupancy: Occupancy) -> None:
+        """Gives back what an occupancy takes, for good. May be called again."""
+        if occupancy.residency is not None:
+            occupancy.shed(occupancy.residency, occupancy.tokens)
+            occupancy.residency = None
+
+    # -- slots
+
+    def drop(self, slot: int, view: int | None = None) -> None:
+        """Forgets what `slot` holds and its capacity, in one view or in all: no match names it from here on.
+
+        The slot is busy until `sweep` has removed its entries; it must not be given to another endpoint
+        before. An endpoint that stays in its slot (its cache was reset) may be touched at once, but holds
+        nothing until then.
+        """
+        for number in range(len(self._views)) if view is None else (view,):
+            owner = self._views[number]
+            owner.capacities.pop(slot, None)
+            residency = owner.residencies.pop(slot, None)
+            if residency is not None:
+                residency.open = False
+                residency.capacity_tokens = 0
+                owner.hidden |= residency.bit
+                self._excessive[residency] = None
+
+    def busy(self, slot: int) -> bool:
+        """Whether entries of a dropped owner of `slot` still wait to be swept."""
+        return any(view.hidden >> slot & 1 for view in self._views)
+
+    def sweep(self, budget: int) -> bool:
+        """Does up to `budget` evictions (about 1.5 µs each) that other calls left; True when none are left.
+
+        To be called from a timer until it says True; it costs next to nothing when there is nothing to do.
+        """
+        while budget and self._excessive:
+            budget = self._evict(next(iter(self._excessive)), budget)
+        return not self._excessive
+
+    # -- figures
+
+    def blocks(self, view: int, slot: int) -> int:
+        """Prefix blocks that `slot` holds in `view`."""
+        residency = self._views[view].residencies.get(slot)
+        return residency.blocks if residency is not None else 0
+
+    def tokens(self, view: int, slot: int) -> int:
+        """Tokens that `slot` holds in `view`, occupancies included."""
+        residency = self._views[view].residencies.get(slot)
+        return residency.tokens if residency is not None else 0
+
+    def size(self, view: int) -> int:
+        """Index entries of a view: blocks, summed over its slots."""
+        return sum(residency.blocks for residency in self._views[view].residencies.values())
+
+    def nodes(self) -> int:
+        """Runs in the tree, whoever holds them."""
+        return self._tree.runs
+
+    def _residency(self, view: int, slot: int) -> Residency | None:
+        """The slot's residency, made on first use; None while the slot is busy."""
+        owner = self._views[view]
+        residency = owner.residencies.get(slot)
+        if residency is None and not owner.hidden >> slot & 1:
+            capacity = owner.capacities.get(slot, owner.default_tokens)
+            residency = owner.residencies[slot] = Residency(view, slot, capacity)
+        return residency
+
+    def _evict(self, residency: Residency, budget: int) -> int:
+        """Evicts oldest first until the capacity holds or the budget is spent; returns what is left of it."""
+        while residency.tokens > residency.capacity_tokens:
+            if not budget:
+                self._excessive[residency] = None
+                return 0
+            budget -= 1
+            oldest, excess = residency.newer, residency.tokens - residency.capacity_tokens
+            if isinstance(oldest, Occupancy):
+                oldest.shed(residency, excess)
+            else:
+                hold = cast("Hold", oldest)
+                self._tree.shed(hold, -(-excess // hold.run.weight))
+        self._excessive.pop(residency, None)
+        if not residency.open:
+            self._views[residency.view].hidden &= ~residency.bit
+        return budget
+
+
+def _require_tokens(tokens: int) -> int:
+    if tokens < 0:
+        raise ValueError(f"tokens must be at least 0, got {tokens}")
+    return tokens
