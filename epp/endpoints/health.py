@@ -207,11 +207,11 @@ class PassiveHealth:
         return known
 
     def _compute(self, endpoints: tuple[Endpoint, ...], now: float) -> _Routable:
-        able = tuple(e for e in endpoints if takes_requests(e))
-        ends = {e.slot: left_out.until for e in able if (left_out := self.ejected(e, now)) is not None}
+        able = tuple([e for e in endpoints if takes_requests(e)])
+        ends = self._back_offs(able, now)
         most = len(able) // 2
         longest = set(sorted(ends, key=lambda slot: (-ends[slot], slot))[:most])
-        kept = tuple(e for e in able if e.slot not in longest)
+        kept = tuple([e for e in able if e.slot not in longest])
         return _Routable(
             version=self._version,
             until=min(ends.values(), default=inf),
@@ -219,9 +219,16 @@ class PassiveHealth:
             panic=len(ends) > most,
         )
 
+    def _back_offs(self, endpoints: tuple[Endpoint, ...], now: float) -> dict[int, float]:
+        """Slot → end of the back-off, for those that are ejected."""
+        if not self._states:
+            return {}
+        found = ((e.slot, self.ejected(e, now)) for e in endpoints)
+        return {slot: left_out.until for slot, left_out in found if left_out is not None}
+
 
 def takes_requests(endpoint: Endpoint) -> bool:
     """Neither draining nor asleep. A sleep that was seen long ago does not count: the engine may be awake."""
-    if endpoint.draining:
-        return False
-    return not (endpoint.fresh and endpoint.metrics is not None and endpoint.metrics.awake is False)
+    metrics = endpoint.metrics
+    asleep = metrics is not None and metrics.awake is False and endpoint.fresh
+    return not (endpoint.draining or asleep)

@@ -75,6 +75,7 @@ class EndpointTable:
         self._version = 0
         self._topology = 0
         self._pool: Pool | None = None
+        self._order: list[tuple[str, _Entry]] | None = None
 
     @property
     def pool(self) -> Pool:
@@ -84,9 +85,11 @@ class EndpointTable:
         return self._pool
 
     def _build_pool(self) -> Pool:
-        endpoints = sorted((e.endpoint for e in self._entries.values()), key=lambda e: e.slot)
-        by_address = MappingProxyType({e.spec.address: e for e in endpoints})
-        return Pool(self._version, tuple(endpoints), by_address, self._topology)
+        # The order outlives metrics, which change far more often than members.
+        if self._order is None:
+            self._order = sorted(self._entries.items(), key=lambda item: item[1].endpoint.slot)
+        by_address = {address: entry.endpoint for address, entry in self._order}
+        return Pool(self._version, tuple(by_address.values()), MappingProxyType(by_address), self._topology)
 
     def endpoint(self, address: str) -> Endpoint | None:
         """One endpoint, without building a pool."""
@@ -231,5 +234,7 @@ class EndpointTable:
 
     def _changed(self, *, topology: bool) -> None:
         self._version += 1
-        self._topology += topology
         self._pool = None
+        if topology:
+            self._topology += 1
+            self._order = None
