@@ -1,0 +1,15 @@
+"""A pure observer of responses."""
+
+from epp.response.errors import is_engine_down
+from epp.response.observer import DEFAULT_LIMIT_BYTES, ResponseObserver
+from epp.response.types import Usage
+from epp.response.usage import merge_usage, usage_of
+
+__all__ = [
+    "DEFAULT_LIMIT_BYTES",
+    "ResponseObserver",
+    "Usage",
+    "is_engine_down",
+    "merge_usage",
+    "usage_of",
+]

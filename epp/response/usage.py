@@ -1,0 +1,106 @@
+"""Token counts from what an endpoint says, whatever it says.
+
+Three dialects stand in the same place and differ in names:
+
+- OpenAI: `prompt_tokens`, `completion_tokens`, `prompt_tokens_details.cached_tokens`;
+- OpenAI Responses: `input_tokens`, `output_tokens`, `input_tokens_details.cached_tokens`;
+- Anthropic: `input_tokens` without the tokens that the cache gave or took, which stand in
+  `cache_read_input_tokens` and `cache_creation_input_tokens`; `output_tokens`.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+from epp.response.types import Usage
+
+__all__ = ["merge_usage", "usage_in_document", "usage_of"]
+
+_MAX_DIGITS: Final = 15  # no request has more tokens
+
+
+class _Document(msgspec.Struct, gc=False):
+    """Where usage stands: at the top, in Anthropic's `message_start`, in the Responses API's last event."""
+
+    usage: msgspec.Raw = msgspec.Raw()
+    message: msgspec.Raw = msgspec.Raw()
+    response: msgspec.Raw = msgspec.Raw()
+
+
+_decode = msgspec.json.Decoder(_Document).decode
+
+
+def usage_in_document(document: bytes) -> Usage | None:
+    """The usage of one JSON answer or event; None when there is none, or the document is broken."""
+    try:
+        found = _decode(document)
+        for holder in (found.message, found.response):
+            if bytes(holder).startswith(b"{") and not found.usage:
+                found = _decode(holder)
+        return usage_of(msgspec.json.decode(found.usage)) if found.usage else None
+    except (ValueError, RecursionError):
+        return None
+
+
+def usage_of(reported: object) -> Usage | None:
+    """Valid counts of a decoded usage object; None when it has none.
+
+    A count is a non-negative int, or a string of digits; anything else counts as not reported.
+    """
+    if not isinstance(reported, Mapping):
+        return None
+    usage = Usage(
+        prompt_tokens=_prompt_tokens(reported),
+        completion_tokens=_first_count(reported, "completion_tokens", "output_tokens"),
+        cached_tokens=_cached_tokens(reported),
+    )
+    return None if usage == Usage() else usage
+
+
+def merge_usage(earlier: Usage | None, later: Usage | None) -> Usage | None:
+    """Two reports of one response: counts are running totals, so the larger one holds."""
+    if earlier is None or later is None:
+        return earlier or later
+    return Usage(
+        prompt_tokens=_larger(earlier.prompt_tokens, later.prompt_tokens),
+        completion_tokens=_larger(earlier.completion_tokens, later.completion_tokens),
+        cached_tokens=_larger(earlier.cached_tokens, later.cached_tokens),
+    )
+
+
+def _prompt_tokens(reported: Mapping[str, object]) -> int | None:
+    """The whole prompt; Anthropic's input leaves out what the cache read and wrote."""
+    tokens = _first_count(reported, "prompt_tokens", "input_tokens")
+    if tokens is None:
+        return None
+    read = _count(reported.get("cache_read_input_tokens")) or 0
+    written = _count(reported.get("cache_creation_input_tokens")) or 0
+    return tokens + read + written
+
+
+def _cached_tokens(reported: Mapping[str, object]) -> int | None:
+    for name in ("prompt_tokens_details", "input_tokens_details"):
+        details = reported.get(name)
+        if isinstance(details, Mapping):
+            return _count(details.get("cached_tokens"))
+    return _count(reported.get("cache_read_input_tokens"))
+
+
+def _first_count(reported: Mapping[str, object], *names: str) -> int | None:
+    counts = (_count(reported.get(name)) for name in names)
+    return next((count for count in counts if count is not None), None)
+
+
+def _count(value: object) -> int | None:
+    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= _MAX_DIGITS:
+        return int(value)
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 10**_MAX_DIGITS:
+        return value
+    return None
+
+
+def _larger(one: int | None, other: int | None) -> int | None:
+    if one is None or other is None:
+        return other if one is None else one
+    return max(one, other)
