@@ -18,6 +18,7 @@ Rules:
 from collections.abc import Sequence
 from typing import Final, cast
 
+from epp.prefix.integrity import check_index
 from epp.prefix.matching import Segments, view_segments
 from epp.prefix.residency import Occupancy, Residency
 from epp.prefix.tree import BlockTree, Hold
@@ -238,6 +239,15 @@ class PrefixIndex:
     def nodes(self) -> int:
         """Runs in the tree, whoever holds them."""
         return self._tree.runs
+
+    def check_integrity(self) -> None:
+        """Compares the whole index with itself. Slow: visits every run and entry.
+
+        Raises:
+            ValueError: naming the first rule that is broken, and where.
+        """
+        known = {residency for view in self._views for residency in view.residencies.values()}
+        check_index(self._tree, known | self._excessive.keys(), self._excessive)
 
     def _residency(self, view: int, slot: int) -> Residency | None:
         """The slot's residency, made on first use; None while the slot is busy."""

@@ -110,17 +110,17 @@ class Hold(Link):
 class BlockTree:
     """All runs, and the only code that changes their shape or who holds them."""
 
-    __slots__ = ("_shards", "runs", "views")
+    __slots__ = ("runs", "shards", "views")
 
     def __init__(self) -> None:
-        self._shards: list[dict[int, Run]] = [{} for _ in range(1 << _SHARD_BITS)]
+        self.shards: list[dict[int, Run]] = [{} for _ in range(1 << _SHARD_BITS)]
         self.runs = 0
         self.views = 0
 
     def walk(self, chain: Sequence[int]) -> tuple[list[Run], int]:
         """The runs that `chain` passes through and the depth up to which they hold its hashes."""
         path: list[Run] = []
-        shards, total = self._shards, len(chain)
+        shards, total = self.shards, len(chain)
         parent, depth = None, 0
         while depth < total:
             first = chain[depth]
@@ -153,7 +153,7 @@ class BlockTree:
         if tip is not None and not tip.children and tip.weight == weight and len(tip.holds) <= MAX_SHORT:
             self._lengthen(tip, hashes)
             return
-        shard = self._shards[hashes[0] >> _SHARD_SHIFT]
+        shard = self.shards[hashes[0] >> _SHARD_SHIFT]
         if hashes[0] in shard:  # the hash of another prefix, see `walk`
             return
         run = shard[hashes[0]] = Run(tip, depth, hashes, weight, [0] * self.views)
@@ -198,11 +198,11 @@ class BlockTree:
         _sort_out(head, head.holds.values())
         if run.parent is not None and run.parent.lower is run:
             run.parent.lower = head
-        self._shards[head.hashes[0] >> _SHARD_SHIFT][head.hashes[0]] = head
+        self.shards[head.hashes[0] >> _SHARD_SHIFT][head.hashes[0]] = head
         del run.hashes[:length]
         run.start = depth
         run.parent = head
-        self._shards[run.hashes[0] >> _SHARD_SHIFT][run.hashes[0]] = run
+        self.shards[run.hashes[0] >> _SHARD_SHIFT][run.hashes[0]] = run
         self.runs += 1
         return head
 
@@ -274,7 +274,7 @@ class BlockTree:
             self._remove(run)
 
     def _remove(self, run: Run) -> None:
-        shard = self._shards[run.hashes[0] >> _SHARD_SHIFT]
+        shard = self.shards[run.hashes[0] >> _SHARD_SHIFT]
         if shard.get(run.hashes[0]) is run:  # another prefix may have the same hash, see `walk`
             del shard[run.hashes[0]]
         self.runs -= 1
