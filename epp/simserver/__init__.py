@@ -1,0 +1,6 @@
+"""An HTTP server that behaves like vLLM 0.32, on the engine model and with a real tokenizer."""
+
+from epp.simserver.server import SimServer
+from epp.simserver.settings import DEFAULT_MODEL, SimSettings
+
+__all__ = ["DEFAULT_MODEL", "SimServer", "SimSettings"]
