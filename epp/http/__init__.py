@@ -5,6 +5,7 @@
 """
 
 from epp.http.fetch import FetchError, Response, fetch
+from epp.http.headers import find_request_id, new_request_id, request_headers, response_headers
 from epp.http.pool import PoolStats, UpstreamPool
 from epp.http.types import (
     ErrorKind,
@@ -33,4 +34,8 @@ __all__ = [
     "UpstreamRequest",
     "UpstreamSettings",
     "fetch",
+    "find_request_id",
+    "new_request_id",
+    "request_headers",
+    "response_headers",
 ]

@@ -1,0 +1,122 @@
+"""Header rules of the proxy, as pure functions on raw header lists.
+
+What no rule names is forwarded byte for byte, in its order, with names as they were written: bytes outside
+ASCII and repeated headers included. Names are compared without case.
+
+    request, client to endpoint                      response, endpoint to client
+    hop-by-hop, and what Connection lists: dropped   the same
+    host: the endpoint's                             date, server: one each, the router's
+    content-length: the upstream client's            content-length: kept only if it frames what is sent
+    expect: dropped (the router has the whole body)
+    x-request-id: one, valid                         x-request-id: the request's
+    x-forwarded-for: the peer is appended            x-epp-*: dropped, then x-epp-endpoint is set
+    x-forwarded-proto, -host: set unless present
+    routing headers that the router or a gateway owns: dropped
+"""
+
+import os
+import re
+
+from epp.http.types import Headers
+
+__all__ = ["find_request_id", "new_request_id", "request_headers", "response_headers"]
+
+_HOP_BY_HOP = frozenset((
+    b"connection", b"keep-alive", b"proxy-authenticate", b"proxy-authorization", b"proxy-connection", b"te",
+    b"trailer", b"transfer-encoding", b"upgrade",
+))  # fmt: skip
+_FORWARDED = frozenset((b"x-forwarded-for", b"x-forwarded-proto", b"x-forwarded-host"))
+# A client must not choose an endpoint, a tenant or a prefill peer: these are set inside the trust border.
+_ROUTING = frozenset((
+    b"x-gateway-inference-fairness-id", b"x-gateway-inference-objective", b"x-gateway-model-name-rewrite",
+    b"x-slo-ttft-ms", b"x-slo-tpot-ms", b"x-prefiller-host-port", b"x-encoder-hosts-ports",
+    b"x-data-parallel-host-port", b"x-kv-cache-source-host-port",
+))  # fmt: skip
+_ROUTING_PREFIXES = (b"x-gateway-destination-endpoint", b"x-llm-d-", b"x-epp-")
+_REQUEST_OWN = frozenset((b"host", b"content-length", b"expect", b"x-request-id"))
+_REQUEST_SPECIAL = _HOP_BY_HOP | _FORWARDED | _ROUTING | _REQUEST_OWN
+_RESPONSE_SPECIAL = _HOP_BY_HOP | frozenset((b"date", b"server", b"content-length", b"x-request-id"))
+_REQUEST_ID = re.compile(rb"[\x21-\x7e]{1,128}")
+
+
+def request_headers(
+    headers: Headers, *, request_id: bytes, client: bytes | None, scheme: bytes = b"http"
+) -> Headers:
+    """Headers for the endpoint, from those the client sent.
+
+    `client` is the peer's address without a port, None if it has none; `scheme` is how the client connected.
+    """
+    kept: Headers = []
+    special: dict[bytes, list[bytes]] = {}
+    for header in headers:
+        name = header[0].lower()
+        if name in _REQUEST_SPECIAL:
+            special.setdefault(name, []).append(header[1])
+        elif not name.startswith(_ROUTING_PREFIXES):
+            kept.append(header)
+    kept = _without_listed(kept, special)
+    kept.append((b"x-request-id", request_id))
+    hops = special.get(b"x-forwarded-for", [])
+    if client is not None:
+        hops.append(client)
+    if hops:
+        kept.append((b"x-forwarded-for", b", ".join(hops)))
+    proto = special.get(b"x-forwarded-proto", [scheme])
+    kept.append((b"x-forwarded-proto", proto[0]))
+    host = special.get(b"x-forwarded-host") or special.get(b"host")
+    if host:
+        kept.append((b"x-forwarded-host", host[0]))
+    return kept
+
+
+def response_headers(
+    headers: Headers,
+    *,
+    request_id: bytes,
+    endpoint: bytes | None,
+    keep_content_length: bool,
+    date: bytes | None = None,
+    server: bytes | None = None,
+) -> Headers:
+    """Headers for the client, from those the endpoint sent.
+
+    `endpoint` becomes `x-epp-endpoint`, None switches it off. `keep_content_length`: the body is sent as it
+    came, or there is none (HEAD, 304). `date` and `server` are None when the server below writes its own.
+    """
+    kept: Headers = []
+    special: dict[bytes, list[bytes]] = {}
+    for header in headers:
+        name = header[0].lower()
+        if name in _RESPONSE_SPECIAL:
+            special.setdefault(name, []).append(header[1])
+        elif not name.startswith(b"x-epp-"):
+            kept.append(header)
+    kept = _without_listed(kept, special)
+    own = ((b"date", date), (b"server", server), (b"x-epp-endpoint", endpoint), (b"x-request-id", request_id))
+    if keep_content_length and b"content-length" in special:
+        kept.append((b"content-length", special[b"content-length"][0]))
+    kept += [(name, value) for name, value in own if value is not None]
+    return kept
+
+
+def find_request_id(headers: Headers) -> bytes | None:
+    """The client's `x-request-id` if it is 1 to 128 visible ASCII characters, else None."""
+    for name, value in headers:
+        if len(name) == 12 and name.lower() == b"x-request-id":
+            return value if _REQUEST_ID.fullmatch(value) else None
+    return None
+
+
+def new_request_id() -> bytes:
+    """128 random bits in hexadecimal."""
+    return os.urandom(16).hex().encode()
+
+
+def _without_listed(kept: Headers, special: dict[bytes, list[bytes]]) -> Headers:
+    """Drop what `connection` lists: those headers were for this hop only."""
+    if b"connection" not in special:
+        return kept
+    listed = {token.strip().lower() for value in special[b"connection"] for token in value.split(b",")}
+    if listed <= {b"keep-alive", b"close"}:
+        return kept
+    return [header for header in kept if header[0].lower() not in listed]
