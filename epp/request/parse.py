@@ -5,39 +5,22 @@ else is the endpoint's to judge, in its own words; a prompt of a shape that nobo
 """
 
 import json
-from collections.abc import Callable
-from dataclasses import dataclass
-from types import MappingProxyType
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
 from epp.errors import BadRequestError
 from epp.request.canonical import NEVER_IN_UTF8, string_bytes
-from epp.request.prompts import chat_prompts, completions_prompts
-from epp.request.schema import ChatBody, CompletionsBody, Envelope
+from epp.request.readers import READERS, Reader
+from epp.request.schema import Envelope
 from epp.request.types import Api, InferenceRequest, Prompt
 
 __all__ = ["parse_request"]
 
 _BOM: Final = b"\xef\xbb\xbf"
 _MAX_REPAIRED_BYTES: Final = 1_000_000  # a repaired body is decoded whole: this bounds its memory and time
+_MAX_ELEMENTS: Final = 1_000_000  # of lists and objects: this bounds the memory of what is decoded
 
-
-@dataclass(frozen=True, slots=True)
-class _Reader:
-    """How one API's bodies are decoded, and where their prompts are."""
-
-    decode: Callable[[bytes], Any]
-    prompts: Callable[[Any], tuple[Prompt, ...]]
-
-
-_READERS: Final = MappingProxyType(
-    {
-        Api.CHAT: _Reader(msgspec.json.Decoder(ChatBody).decode, chat_prompts),
-        Api.COMPLETIONS: _Reader(msgspec.json.Decoder(CompletionsBody).decode, completions_prompts),
-    }
-)
 _decode_envelope = msgspec.json.Decoder(Envelope).decode
 
 
@@ -51,7 +34,7 @@ def parse_request(api: Api, body: bytes) -> InferenceRequest:
     Raises:
         BadRequestError: not UTF-8, not JSON, not an object, nested too deeply, or `model` is not a string.
     """
-    reader = _READERS.get(api)
+    reader = READERS.get(api)
     if reader is None:
         return InferenceRequest(api, None, "", (), stream=False, body_bytes=len(body))
     _refuse_impossible_bytes(body)
@@ -66,7 +49,7 @@ def parse_request(api: Api, body: bytes) -> InferenceRequest:
         raise BadRequestError(_syntax_message(body, error)) from None
 
 
-def _read(reader: _Reader, body: bytes) -> tuple[Envelope, tuple[Prompt, ...]]:
+def _read(reader: Reader, body: bytes) -> tuple[Envelope, tuple[Prompt, ...]]:
     try:
         return _read_strictly(reader, body)
     except msgspec.ValidationError:
@@ -77,7 +60,9 @@ def _read(reader: _Reader, body: bytes) -> tuple[Envelope, tuple[Prompt, ...]]:
         return _read_strictly(reader, _without_lone_surrogates(body))
 
 
-def _read_strictly(reader: _Reader, body: bytes) -> tuple[Envelope, tuple[Prompt, ...]]:
+def _read_strictly(reader: Reader, body: bytes) -> tuple[Envelope, tuple[Prompt, ...]]:
+    if len(body) > 2 * _MAX_ELEMENTS and body.count(b",") > _MAX_ELEMENTS:
+        return _decode_envelope(body), ()
     try:
         decoded = reader.decode(body)
     except msgspec.ValidationError:
@@ -93,7 +78,8 @@ def _without_lone_surrogates(body: bytes) -> bytes:
 
 
 def _request(api: Api, envelope: Envelope, prompts: tuple[Prompt, ...], body_bytes: int) -> InferenceRequest:
-    max_output = _positive_int(envelope.max_completion_tokens) or _positive_int(envelope.max_tokens)
+    limits = (envelope.max_completion_tokens, envelope.max_tokens, envelope.max_output_tokens)
+    max_output = next((tokens for limit in limits if (tokens := _positive_int(limit))), None)
     return InferenceRequest(
         api=api,
         model=envelope.model or None,

@@ -10,7 +10,24 @@ __all__ = ["api_of"]
 _APIS: Final = MappingProxyType(
     {
         "/v1/chat/completions": Api.CHAT,
+        "/v1/chat/completions/batch": Api.CHAT_BATCH,
+        "/v1/chat/completions/render": Api.CHAT_RENDER,
         "/v1/completions": Api.COMPLETIONS,
+        "/v1/completions/render": Api.COMPLETIONS_RENDER,
+        "/v1/responses": Api.RESPONSES,
+        "/v1/responses/render": Api.RESPONSES_RENDER,
+        "/v1/messages": Api.MESSAGES,
+        "/v1/messages/render": Api.MESSAGES_RENDER,
+        "/v1/messages/count_tokens": Api.MESSAGES_RENDER,
+        "/v1/embeddings": Api.EMBEDDINGS,
+        "/pooling": Api.POOLING,
+        "/classify": Api.CLASSIFY,
+        "/score": Api.SCORE,
+        "/v1/score": Api.SCORE,
+        "/rerank": Api.RERANK,
+        "/v1/rerank": Api.RERANK,
+        "/v2/rerank": Api.RERANK,
+        "/tokenize": Api.TOKENIZE,
     }
 )
 

@@ -7,41 +7,35 @@ from typing import Annotated
 
 from msgspec import Meta, Raw, Struct
 
-__all__ = ["ChatBody", "CompletionsBody", "Envelope", "Message", "Part", "TokenId", "Url"]
+__all__ = [
+    "BatchBody", "ChatBody", "CompletionsBody", "Envelope", "InputBody", "Message", "MessagesBody",
+    "PairsBody", "Part", "ResponsesBody", "TemplateBody", "Texts", "TokenizeBody", "Url",
+]  # fmt: skip
 
-TokenId = Annotated[int, Meta(ge=0, le=2**32 - 1)]
+_TokenId = Annotated[int, Meta(ge=0, le=2**32 - 1)]
+
+Texts = str | list[str | _TokenId | list[_TokenId]] | None
+"""One text, texts, the token ids of one prompt, or those of several."""
 
 
 class Envelope(Struct, gc=False):
-    """What every generating API shares."""
+    """What every API shares, and what alone is read of a body of unexpected shape."""
 
     model: str | None = None
     cache_salt: Raw = Raw()
     stream: Raw = Raw()
     max_completion_tokens: Raw = Raw()
     max_tokens: Raw = Raw()
+    max_output_tokens: Raw = Raw()
     store: Raw = Raw()
     background: Raw = Raw()
     truncate_prompt_tokens: Raw = Raw()
     add_special_tokens: Raw = Raw()
 
 
-class Message(Struct, gc=False):
-    """A chat message; `content` as list holds parts."""
+class TemplateBody(Envelope, gc=False):
+    """The arguments of a chat template that stand before its messages."""
 
-    role: str = ""
-    content: str | list[Raw] | None = None
-    name: Raw = Raw()
-    tool_call_id: Raw = Raw()
-    reasoning: Raw = Raw()
-    reasoning_content: Raw = Raw()
-    tool_calls: Raw = Raw()
-
-
-class ChatBody(Envelope, gc=False):
-    """`/v1/chat/completions`."""
-
-    messages: list[Message] | None = None
     chat_template: Raw = Raw()
     chat_template_kwargs: Raw = Raw()
     reasoning_effort: Raw = Raw()
@@ -50,10 +44,73 @@ class ChatBody(Envelope, gc=False):
     documents: Raw = Raw()
 
 
-class CompletionsBody(Envelope, gc=False):
-    """`/v1/completions`; a list holds texts, token ids or lists of token ids."""
+class Message(Struct, gc=False):
+    """A message of any of the chat APIs; `content` as list holds parts."""
 
-    prompt: str | list[str | TokenId | list[TokenId]] | None = None
+    role: str | None = None
+    content: str | list[Raw] | None = None
+    name: Raw = Raw()
+    tool_call_id: Raw = Raw()
+    reasoning: Raw = Raw()
+    reasoning_content: Raw = Raw()
+    tool_calls: Raw = Raw()
+
+
+class ChatBody(TemplateBody, gc=False):
+    """`/v1/chat/completions`."""
+
+    messages: list[Message] | None = None
+
+
+class BatchBody(TemplateBody, gc=False):
+    """`/v1/chat/completions/batch`: several conversations."""
+
+    messages: list[list[Message]] | None = None
+
+
+class CompletionsBody(Envelope, gc=False):
+    """`/v1/completions`."""
+
+    prompt: Texts = None
+
+
+class TokenizeBody(ChatBody, gc=False):
+    """`/tokenize`: either form."""
+
+    prompt: str | None = None
+
+
+class InputBody(ChatBody, gc=False):
+    """`/v1/embeddings`, `/pooling`, `/classify`: texts or a conversation."""
+
+    input: Texts = None
+
+
+class PairsBody(Envelope, gc=False):
+    """`/score` and `/rerank`, with the names of several versions: one or more on each side."""
+
+    query: str | list[str] | None = None
+    queries: str | list[str] | None = None
+    text_1: str | list[str] | None = None
+    data_1: str | list[str] | None = None
+    documents: str | list[str] | None = None
+    text_2: str | list[str] | None = None
+    data_2: str | list[str] | None = None
+
+
+class ResponsesBody(TemplateBody, gc=False):
+    """`/v1/responses`; items of `input` are messages, calls, their outputs, reasoning."""
+
+    instructions: str | None = None
+    input: str | list[Raw] | None = None
+    previous_response_id: Raw = Raw()
+
+
+class MessagesBody(TemplateBody, gc=False):
+    """`/v1/messages`, Anthropic's."""
+
+    system: str | list[Raw] | None = None
+    messages: list[Message] | None = None
 
 
 class Part(Struct, gc=False):
@@ -67,6 +124,7 @@ class Part(Struct, gc=False):
     input_audio: Raw = Raw()
     image_embeds: Raw = Raw()
     audio_embeds: Raw = Raw()
+    source: Raw = Raw()
     uuid: Raw = Raw()
 
 

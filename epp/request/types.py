@@ -10,8 +10,34 @@ class Api(enum.StrEnum):
     """The schema of a body, told by the path."""
 
     CHAT = "chat"
+    CHAT_BATCH = "chat-batch"
+    CHAT_RENDER = "chat-render"
     COMPLETIONS = "completions"
+    COMPLETIONS_RENDER = "completions-render"
+    RESPONSES = "responses"
+    RESPONSES_RENDER = "responses-render"
+    MESSAGES = "messages"
+    MESSAGES_RENDER = "messages-render"
+    EMBEDDINGS = "embeddings"
+    POOLING = "pooling"
+    CLASSIFY = "classify"
+    SCORE = "score"
+    RERANK = "rerank"
+    TOKENIZE = "tokenize"
     OTHER = "other"
+
+    @property
+    def computes(self) -> bool:
+        """Whether the model runs over the prompt, so that its blocks are in the cache afterwards.
+
+        Tokenising, rendering and counting show a prompt and leave nothing of it in any cache.
+        """
+        return self not in _TEMPLATE_ONLY
+
+
+_TEMPLATE_ONLY = frozenset(
+    {Api.CHAT_RENDER, Api.COMPLETIONS_RENDER, Api.RESPONSES_RENDER, Api.MESSAGES_RENDER, Api.TOKENIZE}
+)
 
 
 @dataclass(frozen=True, slots=True)

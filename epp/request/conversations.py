@@ -1,0 +1,112 @@
+"""Prompts of the chat APIs: template arguments, then messages."""
+
+from typing import Final
+
+import msgspec
+
+from epp.request.canonical import PromptBytes
+from epp.request.parts import write_parts
+from epp.request.schema import BatchBody, ChatBody, Message, MessagesBody, Part, ResponsesBody, TemplateBody
+from epp.request.types import Prompt
+
+__all__ = ["batch_prompts", "chat_prompts", "messages_prompts", "responses_prompts"]
+
+_ARGUMENTS: Final = (
+    "chat_template", "chat_template_kwargs", "reasoning_effort", "add_special_tokens", "mm_processor_kwargs",
+    "tools", "documents",
+)  # fmt: skip
+_BEFORE_CONTENT: Final = ("name", "tool_call_id", "reasoning", "reasoning_content")
+_MAX_CONVERSATIONS: Final = 1024
+
+_BILLING_HEADER: Final = "x-anthropic-billing-header"
+"""A system text that Claude Code sends with another hash in each request; vLLM drops it from the prompt."""
+
+_decode_message = msgspec.json.Decoder(Message).decode
+_decode_part = msgspec.json.Decoder(Part).decode
+
+
+def chat_prompts(body: ChatBody) -> tuple[Prompt, ...]:
+    """One prompt."""
+    return _conversation(body, body.messages or [])
+
+
+def batch_prompts(body: BatchBody) -> tuple[Prompt, ...]:
+    """A prompt for each conversation, up to 1,024."""
+    conversations = (body.messages or [])[:_MAX_CONVERSATIONS]
+    return tuple(prompt for messages in conversations for prompt in _conversation(body, messages))
+
+
+def messages_prompts(body: MessagesBody) -> tuple[Prompt, ...]:
+    """Anthropic's: the system text is a first message."""
+    system = body.system
+    if isinstance(system, list):
+        system = [block for block in system if not _is_billing_header(block)]
+    first = [Message("system", system)] if system else []
+    return _conversation(body, first + (body.messages or []))
+
+
+def responses_prompts(body: ResponsesBody) -> tuple[Prompt, ...]:
+    """Instructions are a first message; a text is the user's.
+
+    None when the request continues a stored response: then the prompt's beginning is not in this body.
+    """
+    if not body.input or bytes(body.previous_response_id) not in {b"", b"null"}:
+        return ()
+    out = _begin(body)
+    if body.instructions:
+        _write_message(out, Message("system", body.instructions))
+    if isinstance(body.input, str):
+        _write_message(out, Message("user", body.input))
+    else:
+        _write_items(out, body.input)
+    return (Prompt(out.finish()),)
+
+
+def _conversation(body: TemplateBody, messages: list[Message]) -> tuple[Prompt, ...]:
+    if not messages:
+        return ()
+    out = _begin(body)
+    for message in messages:
+        if out.is_full:
+            break
+        _write_message(out, message)
+    return (Prompt(out.finish()),)
+
+
+def _begin(body: TemplateBody) -> PromptBytes:
+    out = PromptBytes()
+    for name in _ARGUMENTS:
+        out.value(name, getattr(body, name))
+    return out
+
+
+def _write_message(out: PromptBytes, message: Message) -> None:
+    out.role(message.role or "")
+    if message.name or message.tool_call_id or message.reasoning or message.reasoning_content:
+        for name in _BEFORE_CONTENT:
+            out.value(name, getattr(message, name))
+    if isinstance(message.content, str):
+        out.text(message.content)
+    elif message.content:
+        write_parts(out, message.content)
+    if message.tool_calls:
+        out.value("tool_calls", message.tool_calls)
+
+
+def _write_items(out: PromptBytes, items: list[msgspec.Raw]) -> None:
+    """Items of the Responses API: messages, and anything else as a part under an empty role."""
+    for item in items:
+        if out.is_full:
+            return
+        try:
+            message = _decode_message(item)
+        except msgspec.ValidationError:
+            message = Message()
+        _write_message(out, Message("", [item]) if message.role is None else message)
+
+
+def _is_billing_header(block: msgspec.Raw) -> bool:
+    try:
+        return (_decode_part(block).text or "").startswith(_BILLING_HEADER)
+    except msgspec.ValidationError:
+        return False

@@ -1,0 +1,76 @@
+"""Parts of a message's content, in the dialects of OpenAI, vLLM and Anthropic."""
+
+from collections.abc import Iterable
+from typing import Final
+
+import msgspec
+
+from epp.request.canonical import PromptBytes, string_bytes
+from epp.request.schema import Part, Url
+
+__all__ = ["write_parts"]
+
+_MEDIA: Final = (
+    "image_url", "video_url", "audio_url", "input_audio", "image_embeds", "audio_embeds", "source",
+)  # fmt: skip
+_TEXT_TYPES: Final = frozenset({None, "text", "input_text", "output_text"})
+_NO_PROMPT: Final = "cache_control"  # a mark that clients move from turn to turn; no template reads it
+
+_decode_text = msgspec.json.Decoder(str).decode
+_decode_part = msgspec.json.Decoder(Part).decode
+_decode_url = msgspec.json.Decoder(Url).decode
+_decode_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_decode_list = msgspec.json.Decoder(list[msgspec.Raw]).decode
+
+
+def write_parts(out: PromptBytes, parts: Iterable[msgspec.Raw], *, may_nest: bool = True) -> None:
+    """Text as a string content would be, a medium by its reference, anything else by its members.
+
+    `may_nest`: parts inside a part (the result of a tool) are written as parts too, but none inside those.
+    """
+    for part in parts:
+        if out.is_full:
+            return
+        raw = bytes(part)
+        if raw.startswith(b"{"):
+            _write_object(out, raw, may_nest=may_nest)
+        elif raw.startswith(b'"'):
+            out.text(_decode_text(raw))
+        else:
+            out.member("", part)
+            out.end_part()
+
+
+def _write_object(out: PromptBytes, raw: bytes, *, may_nest: bool) -> None:
+    try:
+        part = _decode_part(raw)
+    except msgspec.ValidationError:
+        part = Part()
+    if part.text is not None and part.type in _TEXT_TYPES:
+        out.text(part.text)
+        return
+    media = [(name, value) for name in _MEDIA if (value := getattr(part, name))]
+    if len(media) == 1 and not part.uuid:
+        name, value = media[0]
+        out.medium(name, _reference(bytes(value)))
+    else:
+        _write_members(out, raw, may_nest=may_nest)
+
+
+def _write_members(out: PromptBytes, raw: bytes, *, may_nest: bool) -> None:
+    for name, value in _decode_members(raw).items():
+        if may_nest and name == "content" and bytes(value).startswith(b"["):
+            out.nested(name)
+            write_parts(out, _decode_list(value), may_nest=False)
+            out.end_part()
+        elif name != _NO_PROMPT:
+            out.member(name, value)
+    out.end_part()
+
+
+def _reference(raw: bytes) -> bytes:
+    """The URL of `"URL"` and of `{"url": "URL"}`, which servers take alike; other JSON as it is."""
+    if raw.startswith(b"{"):
+        url = bytes(_decode_url(raw).url)
+        raw = url if url.startswith(b'"') else raw
+    return string_bytes(raw) if raw.startswith(b'"') else raw

@@ -1,0 +1,80 @@
+"""Prompts of the APIs that take texts or token ids without a chat template."""
+
+from array import array
+from typing import Final
+
+from epp.request.canonical import PromptBytes
+from epp.request.conversations import chat_prompts
+from epp.request.schema import CompletionsBody, Envelope, InputBody, PairsBody, Texts, TokenizeBody
+from epp.request.types import Prompt
+
+__all__ = ["completions_prompts", "input_prompts", "pairs_prompts", "tokenize_prompts"]
+
+_MAX_PROMPTS: Final = 2048
+
+
+def completions_prompts(body: CompletionsBody) -> tuple[Prompt, ...]:
+    """A prompt for each text or list of ids, up to 2,048; an empty one shows nothing.
+
+    Text stands as its UTF-8 bytes: the only field after the arguments needs no end. Token ids stand alone.
+    """
+    return _texts(body, body.prompt)
+
+
+def tokenize_prompts(body: TokenizeBody) -> tuple[Prompt, ...]:
+    """As completions or as chat, whichever the body is."""
+    return _texts(body, body.prompt) or chat_prompts(body)
+
+
+def input_prompts(body: InputBody) -> tuple[Prompt, ...]:
+    """As completions or as chat, whichever the body is."""
+    return _texts(body, body.input) or chat_prompts(body)
+
+
+def pairs_prompts(body: PairsBody) -> tuple[Prompt, ...]:
+    """A prompt for each pair: one text with each of the others, or two lists of one length side by side."""
+    left = _list(body.query or body.queries or body.text_1 or body.data_1)
+    right = _list(body.documents or body.text_2 or body.data_2)
+    if len(left) == 1:
+        left *= len(right)
+    if len(left) != len(right):
+        return ()
+    pairs = zip(left[:_MAX_PROMPTS], right[:_MAX_PROMPTS], strict=True)
+    return tuple(_pair(one, other) for one, other in pairs)
+
+
+def _texts(body: Envelope, texts: Texts) -> tuple[Prompt, ...]:
+    out = PromptBytes()
+    out.value("add_special_tokens", body.add_special_tokens)
+    arguments = out.finish()
+    return tuple(
+        Prompt(arguments + text.encode()) if isinstance(text, str) else _ids_prompt(text)
+        for text in _elements(texts)[:_MAX_PROMPTS]
+        if text
+    )
+
+
+def _ids_prompt(ids: list[int]) -> Prompt:
+    return Prompt(array("I", ids).tobytes(), token_ids=True)
+
+
+def _elements(texts: Texts) -> list[str | list[int]]:
+    """One list of ids is one prompt; ids beside texts are no documented form and show nothing."""
+    if isinstance(texts, str):
+        return [texts]
+    ids = [item for item in texts or () if isinstance(item, int)]
+    others = [item for item in texts or () if not isinstance(item, int)]
+    if ids and others:
+        return []
+    return [ids] if ids else others
+
+
+def _list(texts: str | list[str] | None) -> list[str]:
+    return [texts] if isinstance(texts, str) else texts or []
+
+
+def _pair(one: str, other: str) -> Prompt:
+    out = PromptBytes()
+    out.text(one)
+    out.text(other)
+    return Prompt(out.finish())
