@@ -16,28 +16,30 @@ __all__ = [
     "only_defaults", "read_feature_gates", "refuse_unbuilt",
 ]  # fmt: skip
 
-UNBUILT_TYPES: Final = frozenset({
-    "agent-identity", "always-disagg-multimodal-decider", "always-disagg-pd-decider",
-    "burst-prefix-cache-producer", "by-label", "by-label-selector", "concurrency-detector",
-    "context-length-aware", "data-parallel-profile-handler", "dcgm-data-extractor", "dcgm-data-source",
-    "decode-filter", "destination-endpoint-served-verifier", "disagg-headers-handler",
-    "disagg-profile-handler", "disaggregatedset-rollout-screener", "edf-ordering-policy", "encode-filter", "endpoint-attribute-filter",
-    "endpoint-attribute-scorer", "endpoint-notification-source", "fcfs-ordering-policy",
-    "global-strict-fairness-policy", "header-based-testing-filter", "header-label-affinity-scorer",
-    "header-profile-handler", "k8s-notification-source", "label-selector-filter", "latency-scorer",
-    "latency-slo-admitter", "load-aware-scorer", "lora-affinity-scorer", "mm-embeddings-cache-producer",
-    "mm-embeddings-cache-scorer", "multicluster-kv-cache-utilization-scorer",
-    "multicluster-prefix-cache-scorer", "multicluster-queue-scorer", "p2p-source-producer",
-    "pd-profile-handler", "precise-prefix-cache-producer", "precise-prefix-cache-scorer",
-    "predicted-latency-producer", "predicted-latency-scorer", "prefill-filter", "prefill-header-handler",
-    "prefix-based-pd-decider", "prefix-cache-affinity-filter", "priority-holdback-policy",
-    "priority-then-time-eviction-order-policy", "probabilistic-admitter", "program-aware-fairness",
-    "request-attribute-reporter", "round-robin-fairness-policy", "session-affinity-filter",
-    "session-affinity-scorer", "session-id-producer", "sheddable-eviction-filter",
-    "slo-deadline-ordering-policy", "slo-headroom-tier-filter", "soft-reflective-ceiling-policy",
-    "static-usage-limit-policy", "token-load-scorer", "token-producer", "tokenizer",
-    "topology-affinity-filter", "topology-affinity-scorer", "topology-extractor", "utilization-filter", "vllmgrpc-parser",
-})  # fmt: skip
+UNBUILT_TYPES: Final = frozenset(
+    """
+    agent-identity always-disagg-multimodal-decider always-disagg-pd-decider
+    burst-prefix-cache-producer by-label by-label-selector concurrency-detector context-length-aware
+    data-parallel-profile-handler dcgm-data-extractor dcgm-data-source decode-filter
+    destination-endpoint-served-verifier disagg-headers-handler disagg-profile-handler
+    disaggregatedset-rollout-screener edf-ordering-policy encode-filter endpoint-attribute-filter
+    endpoint-attribute-scorer endpoint-notification-source fcfs-ordering-policy
+    global-strict-fairness-policy header-based-testing-filter header-label-affinity-scorer
+    header-profile-handler k8s-notification-source label-selector-filter latency-scorer
+    latency-slo-admitter load-aware-scorer lora-affinity-scorer mm-embeddings-cache-producer
+    mm-embeddings-cache-scorer multicluster-kv-cache-utilization-scorer
+    multicluster-prefix-cache-scorer multicluster-queue-scorer p2p-source-producer
+    pd-profile-handler precise-prefix-cache-producer precise-prefix-cache-scorer
+    predicted-latency-producer predicted-latency-scorer prefill-filter prefill-header-handler
+    prefix-based-pd-decider prefix-cache-affinity-filter priority-holdback-policy
+    priority-then-time-eviction-order-policy probabilistic-admitter program-aware-fairness
+    request-attribute-reporter round-robin-fairness-policy session-affinity-filter
+    session-affinity-scorer session-id-producer sheddable-eviction-filter
+    slo-deadline-ordering-policy slo-headroom-tier-filter soft-reflective-ceiling-policy
+    static-usage-limit-policy token-load-scorer token-producer tokenizer topology-affinity-filter
+    topology-affinity-scorer topology-extractor utilization-filter vllmgrpc-parser
+    """.split()  # noqa: SIM905 - one word a name
+)
 
 DETECTOR_DEFAULTS: Final[Mapping[str, str]] = {
     "queueDepthThreshold": "5",

@@ -90,11 +90,12 @@ def _warn_tiny_blocks(reader: Reader, producer: Producer, block_bytes: int) -> N
     capacity_bytes = producer.parameters.lru_capacity_blocks * _ENGINE_BLOCK_TOKENS * _BYTES_PER_TOKEN
     entries = capacity_bytes // block_bytes
     megabytes = entries * _INDEX_ENTRY_BYTES / 1e6
+    times = _DEFAULT_BLOCK_BYTES / block_bytes
     key = "blockSize" if producer.parameters.block_size_bytes else "blockSizeTokens"
     reader.warn(
         producer.path_of(key),
         f"blocks of {block_bytes} bytes need up to {entries} index entries ({megabytes:.1f} MB) an endpoint, "
-        f"{_DEFAULT_BLOCK_BYTES / block_bytes:.3g} times as many as the default of {_DEFAULT_BLOCK_BYTES} bytes; "
+        f"{times:.3g} times as many as the default of {_DEFAULT_BLOCK_BYTES} bytes; "
         "the engine's own block size gains nothing here",
     )
 

@@ -1,0 +1,293 @@
+"""The server's settings: one tree of names. `Settings()` holds the defaults; see `leaf` for the names.
+
+Where 0 has a meaning of its own, the setting's text says which.
+"""
+
+import dataclasses
+from dataclasses import dataclass, field
+from typing import Final
+
+from epp.config.leaf import Leaf, Secret, leaf_of, rules
+from epp.endpoints.types import EndpointSpec
+
+__all__ = [
+    "AccessLogSettings", "ClientSettings", "HealthSettings", "LogSettings", "MetricsSettings",
+    "ReceiptSettings", "RetrySettings", "Settings", "StreamSettings", "UpstreamSettings", "leaves",
+    "sections",
+]  # fmt: skip
+
+_KIB: Final = 1 << 10
+_MIB: Final = 1 << 20
+_TICK_S: Final = 0.001  # least value of durations for which 0 would mean "never"
+
+
+@dataclass(frozen=True, slots=True)
+class LogSettings:
+    """The process log."""
+
+    level: str = field(
+        default="info",
+        metadata=rules("Least severity that is logged.", choices=("debug", "info", "warning", "error")),
+    )
+    format: str = field(
+        default="auto",
+        metadata=rules(
+            "Shape of the process log and the access log; auto is human on a terminal, else json.",
+            choices=("auto", "json", "human"),
+        ),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class AccessLogSettings:
+    """The access log: one line a request."""
+
+    enabled: bool = field(default=True, metadata=rules("Write one line a request."))
+    file: str | None = field(
+        default=None, metadata=rules("File that gets the lines.", absent="standard output")
+    )
+    prefix: bool = field(
+        default=False,
+        metadata=rules(
+            "Add arrival time, token counts and a hash each 512 prompt tokens: the simulator's input."
+        ),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class UpstreamSettings:
+    """Connections to the endpoints."""
+
+    connect_timeout_s: float = field(
+        default=5.0, metadata=rules("Time to connect to an endpoint.", minimum=_TICK_S)
+    )
+    first_byte_timeout_s: float = field(
+        default=600.0,
+        metadata=rules(
+            "Time from the request to the answer's first byte; a long prefill takes minutes. 0: no limit."
+        ),
+    )
+    idle_timeout_s: float = field(
+        default=300.0, metadata=rules("Time between two bytes of an answer. 0: no limit.")
+    )
+    total_timeout_s: float = field(
+        default=0.0, metadata=rules("Time from the request to the end of the answer. 0: no limit.")
+    )
+    keep_alive_s: float = field(
+        default=3.0,
+        metadata=rules(
+            "How long an unused connection is kept; vLLM closes it after 5 s. 0: every request connects anew."
+        ),
+    )
+    max_connections_per_endpoint: int = field(
+        default=0, metadata=rules("Most connections to one endpoint. 0: no limit.")
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ClientSettings:
+    """Connections of clients."""
+
+    head_timeout_s: float = field(
+        default=10.0,
+        metadata=rules("Time in which a request's head must arrive; 408 after.", minimum=_TICK_S),
+    )
+    body_timeout_s: float = field(
+        default=120.0,
+        metadata=rules("Time in which a request's body must arrive; 408 after.", minimum=_TICK_S),
+    )
+    keep_alive_s: float = field(
+        default=650.0,
+        metadata=rules("How long an unused connection is kept; longer than any gateway keeps it."),
+    )
+    max_head_bytes: int = field(
+        default=64 * _KIB,
+        metadata=rules("Most bytes of request line and headers together; 431 above.", minimum=_KIB),
+    )
+    max_headers: int = field(default=200, metadata=rules("Most header lines; 431 above.", minimum=1))
+
+
+@dataclass(frozen=True, slots=True)
+class RetrySettings:
+    """Sending a request again, before a byte of the answer has gone to the client."""
+
+    max_executions: int = field(
+        default=3, metadata=rules("Most executions of one request, the first included.", minimum=1)
+    )
+    budget_percent: int = field(
+        default=20,
+        metadata=rules(
+            "Repeats after a 500 or 503, in percent of the requests of the last 10 s.", maximum=100
+        ),
+    )
+    budget_minimum: int = field(
+        default=3, metadata=rules("Such repeats that are allowed however few requests there are.")
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class MetricsSettings:
+    """Scraping the endpoints."""
+
+    refresh_interval_s: float | None = field(
+        default=None,
+        metadata=rules(
+            "Time between two scrapes of an endpoint.",
+            minimum=0.01,
+            absent="500ms idle, 200ms under load",
+            alias="--refresh-metrics-interval",
+        ),
+    )
+    staleness_threshold_s: float | None = field(
+        default=None,
+        metadata=rules(
+            "Age at which a scrape is stale; at least three times refreshInterval.",
+            minimum=0.01,
+            absent="2s, or three times refreshInterval if that is more",
+        ),
+    )
+    path: str = field(default="/metrics", metadata=rules("Path of an endpoint's metrics page."))
+
+
+@dataclass(frozen=True, slots=True)
+class HealthSettings:
+    """Passive health: an endpoint that fails is left out for a while."""
+
+    eject_after: int = field(
+        default=3,
+        metadata=rules(
+            "Connection failures or first-byte timeouts in a row that eject an endpoint.", minimum=1
+        ),
+    )
+    ejection_time_s: float = field(
+        default=5.0,
+        metadata=rules("Length of the first ejection; each further one is longer.", minimum=_TICK_S),
+    )
+    max_ejection_time_s: float = field(
+        default=60.0, metadata=rules("Longest ejection; not less than ejectionTime.", minimum=_TICK_S)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ReceiptSettings:
+    """What is told of decisions."""
+
+    expose_endpoint: bool = field(
+        default=True,
+        metadata=rules("Send x-epp-endpoint, the address that answered, with every response."),
+    )
+    keep: int = field(default=1000, metadata=rules("Receipts that are kept for /debug/decisions."))
+
+
+@dataclass(frozen=True, slots=True)
+class StreamSettings:
+    """Streamed answers."""
+
+    error_event: bool = field(
+        default=False,
+        metadata=rules("Send an SSE error event before aborting a stream that broke off upstream."),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Everything but the scheduling decisions."""
+
+    host: str = field(default="0.0.0.0", metadata=rules("Address to listen on."))
+    port: int = field(default=8080, metadata=rules("Port to listen on. 0: any free one.", maximum=65535))
+    admin_port: int = field(
+        default=0,
+        metadata=rules(
+            "Port of a second listener, to which health, metrics and debugging move. 0: none, they stay.",
+            maximum=65535,
+        ),
+    )
+    endpoint: tuple[EndpointSpec, ...] = field(
+        default=(),
+        metadata=rules(
+            "A model server: URL, or URL,label=value,… Repeatable; in the variable, separated by blanks.",
+            absent="none",
+        ),
+    )
+    config: str | None = field(
+        default=None,
+        metadata=rules("File with the EndpointPickerConfig.", absent="the built-in config/default.yaml"),
+    )
+    pool_name: str = field(default="default", metadata=rules("Name of the pool in metrics."))
+    drain_timeout_s: float = field(
+        default=30.0,
+        metadata=rules("Time for requests in flight to end after SIGTERM; what is left gets 503."),
+    )
+    max_request_bytes: int = field(
+        default=64 * _MIB, metadata=rules("Largest request body; 413 above.", minimum=1)
+    )
+    max_inflated_bytes: int = field(
+        default=64 * _MIB,
+        metadata=rules("Most bytes that a compressed request body may inflate to; 413 above.", minimum=1),
+    )
+    max_buffered_bytes: int = field(
+        default=1024 * _MIB,
+        metadata=rules("Most bytes of all request bodies held at a time; 503 above.", minimum=1),
+    )
+    max_requests: int = field(default=0, metadata=rules("Most requests at a time; 503 above. 0: no limit."))
+    max_inflight_per_endpoint: int = field(
+        default=0,
+        metadata=rules("Most requests in flight to one endpoint; 429 when all are full. 0: no limit."),
+    )
+    slow_start_s: float = field(
+        default=30.0, metadata=rules("Time in which a new endpoint is brought to its full share. 0: at once.")
+    )
+    seed: int | None = field(
+        default=None, metadata=rules("Seed of the random choices among ties.", absent="random")
+    )
+    allow_engine_admin: bool = field(
+        default=False,
+        metadata=rules("Relay the engines' administration routes (/sleep, …), which else answer 403."),
+    )
+    admin_key: Secret | None = field(
+        default=None,
+        metadata=rules(
+            "Key for receipts and /debug from elsewhere than loopback. A flag shows in the process list.",
+            absent="none",
+        ),
+    )
+    admin_key_file: str | None = field(
+        default=None, metadata=rules("File that holds adminKey.", absent="none")
+    )
+    endpoint_key: Secret | None = field(
+        default=None,
+        metadata=rules(
+            "Key that epp's own requests to the endpoints (metrics, models) carry as a bearer token.",
+            absent="none",
+        ),
+    )
+    endpoint_key_file: str | None = field(
+        default=None, metadata=rules("File that holds endpointKey.", absent="none")
+    )
+    log: LogSettings = field(default_factory=LogSettings)
+    access_log: AccessLogSettings = field(default_factory=AccessLogSettings)
+    upstream: UpstreamSettings = field(default_factory=UpstreamSettings)
+    client: ClientSettings = field(default_factory=ClientSettings)
+    retry: RetrySettings = field(default_factory=RetrySettings)
+    metrics: MetricsSettings = field(default_factory=MetricsSettings)
+    health: HealthSettings = field(default_factory=HealthSettings)
+    receipts: ReceiptSettings = field(default_factory=ReceiptSettings)
+    stream: StreamSettings = field(default_factory=StreamSettings)
+
+
+def sections() -> dict[str, type]:
+    """Attribute → class of the branches of `Settings`."""
+    return {
+        f.name: f.type for f in dataclasses.fields(Settings) if isinstance(f.type, type) and not f.metadata
+    }
+
+
+def leaves() -> list[Leaf]:
+    """All settings, the top level first, in the order of their definition."""
+    branches: dict[str, type] = {"": Settings, **sections()}
+    return [
+        leaf_of(branch, f)
+        for branch, holder in branches.items()
+        for f in dataclasses.fields(holder)
+        if "rules" in f.metadata
+    ]

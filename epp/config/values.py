@@ -1,0 +1,155 @@
+"""The value of one setting: read from what a source gives, and shown to people."""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from epp.config.document import Entry, MappingNode, Node, SequenceNode, describe
+from epp.config.leaf import Leaf, LeafKind, Secret
+from epp.config.reader import Reader, closest, listed
+from epp.config.units import format_duration, format_size, parse_duration, parse_size
+from epp.endpoints.spec import parse_endpoint
+from epp.endpoints.types import EndpointSpec
+
+__all__ = ["credential", "read_value", "show_default", "show_value"]
+
+_ENDPOINT_KEYS: Final = ("url", "labels")
+
+
+def read_value(reader: Reader, leaf: Leaf, node: Node, path: str) -> Any:
+    """What `node` means for the setting, None after a fault.
+
+    `path` is the name by which the source knows the setting: a key path, a flag or a variable.
+    """
+    if leaf.kind is LeafKind.ENDPOINTS:
+        return _endpoints(reader, node, path)
+    value = _READERS[leaf.kind](reader, node, path)
+    wrong = "" if value is None else _broken_rule(leaf, value)
+    if wrong:
+        remedy = _remedy(leaf, node)
+        reader.problem(path, node, f"{wrong}, not {describe(node)}", remedy)
+        return None
+    return value
+
+
+def _broken_rule(leaf: Leaf, value: Any) -> str:
+    """The rule that the value breaks, "" when it breaks none."""
+    if leaf.rules.choices:
+        return "" if value in leaf.rules.choices else f"must be one of {listed(leaf.rules.choices)}"
+    if leaf.kind not in (LeafKind.INTEGER, LeafKind.DURATION, LeafKind.SIZE):
+        return ""
+    minimum, maximum = leaf.rules.minimum or 0, leaf.rules.maximum
+    if value < minimum:
+        return f"must be at least {show_value(leaf, minimum)}"
+    if maximum is not None and value > maximum:
+        return f"must be at most {show_value(leaf, maximum)}"
+    return ""
+
+
+def _remedy(leaf: Leaf, node: Node) -> str:
+    near = closest(describe(node), leaf.rules.choices)
+    return f"did you mean {near!r}?" if near else f"leave it out for the default ({show_default(leaf)})"
+
+
+def _text(reader: Reader, node: Node, path: str) -> str | None:
+    text = reader.string(node, path)
+    if text == "":
+        reader.problem(path, node, "must not be empty", "leave it out for the default")
+        return None
+    return text
+
+
+def _with_unit(parse: Callable[[str], Any]) -> Callable[[Reader, Node, str], Any]:
+    def read(reader: Reader, node: Node, path: str) -> Any:
+        text = reader.string(node, path)
+        if text is None:
+            return None
+        try:
+            return parse(text)
+        except ValueError as error:
+            reader.problem(path, node, f"{error}, not {describe(node)}")
+            return None
+
+    return read
+
+
+def _credential(reader: Reader, node: Node, path: str) -> Secret | None:
+    text = reader.string(node, path)
+    return None if text is None else credential(reader, text, path, node)
+
+
+def credential(reader: Reader, text: str, path: str, node: Node | None = None) -> Secret | None:
+    """A credential that can stand in a header; a fault is reported without the text."""
+    if text and text.isascii() and text.isprintable() and " " not in text:
+        return Secret(text)
+    reader.problem(path, node, "must be printable ASCII without blanks, and not empty")
+    return None
+
+
+_READERS: Final[dict[LeafKind, Callable[[Reader, Node, str], Any]]] = {
+    LeafKind.TEXT: _text,
+    LeafKind.INTEGER: Reader.integer,
+    LeafKind.SWITCH: Reader.boolean,
+    LeafKind.DURATION: _with_unit(parse_duration),
+    LeafKind.SIZE: _with_unit(parse_size),
+    LeafKind.CREDENTIAL: _credential,
+}
+
+
+def _endpoints(reader: Reader, node: Node, path: str) -> tuple[EndpointSpec, ...]:
+    """A list of endpoints; one alone need not be a list. Each address stands once."""
+    items = reader.items(node, path) if isinstance(node, SequenceNode) else [(path, node)]
+    specs: dict[str, EndpointSpec] = {}
+    for item_path, item in items:
+        spec = _endpoint(reader, item, item_path)
+        if spec is not None and spec.address in specs:
+            message = f"endpoint {spec.address} is given twice"
+            reader.problem(item_path, item, message, "give it once, with all its labels")
+        elif spec is not None:
+            specs[spec.address] = spec
+    reader.found(path, node)
+    return tuple(specs.values())
+
+
+def _endpoint(reader: Reader, node: Node, path: str) -> EndpointSpec | None:
+    """`URL,label=value,…`, or a mapping with `url` and `labels`."""
+    text: str | None
+    if isinstance(node, MappingNode):
+        fields = reader.fields(node, path, _ENDPOINT_KEYS)
+        labels = [
+            _label(reader, e, f"{path}.labels")
+            for e in reader.entries(fields.get("labels"), f"{path}.labels")
+        ]
+        text = ",".join([reader.string(fields.get("url"), f"{path}.url") or "", *labels])
+    else:
+        text = reader.string(node, path)
+    if text is None:
+        return None
+    try:
+        return parse_endpoint(text)
+    except ValueError as error:
+        reader.problem(path, node, str(error))
+        return None
+
+
+def _label(reader: Reader, entry: Entry, path: str) -> str:
+    return f"{entry.key}={reader.string(entry.value, f'{path}.{entry.key}') or ''}"
+
+
+def show_value(leaf: Leaf, value: Any) -> str:
+    """A value as it would be written; credentials are stars."""
+    if value is None or value == ():
+        return leaf.rules.absent
+    if leaf.kind is LeafKind.DURATION:
+        return format_duration(value)
+    if leaf.kind is LeafKind.SIZE:
+        return format_size(value)
+    if leaf.kind is LeafKind.SWITCH:
+        return str(value).lower()
+    if leaf.kind is LeafKind.ENDPOINTS:
+        return " ".join(",".join([spec.url, *(f"{k}={v}" for k, v in spec.labels.items())]) for spec in value)
+    return str(value)
+
+
+def show_default(leaf: Leaf) -> str:
+    """The default as it would be written, or what happens without a value."""
+    return show_value(leaf, leaf.default)
