@@ -1,11 +1,9 @@
-"""Columns of scores, and the candidates' slots that they are read by."""
+"""Columns of scores, how they are added up, and the candidates' slots that they are read by."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from itertools import compress, repeat
-from operator import itemgetter
-from typing import Any, overload
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from operator import add, itemgetter
+from typing import Any, Final, overload
 
 from epp.endpoints.types import Endpoint
 from epp.errors import InternalError
@@ -14,90 +12,82 @@ __all__ = ["CandidateSlots", "Column", "SegmentColumn", "add_weighted", "clamped
 
 Column = Sequence[float]
 
-# ASCII digits of a binary number to the selectors that `compress` takes.
-_SELECTORS = bytes(code == ord("1") for code in range(256))
+# A mask with at most this many bits is added bit by bit; wider ones cost a pass over all candidates together.
+_FEW_BITS: Final = 16
 
-# Up to this many bits of a mask are taken out one by one; above it, expanding the whole mask is cheaper.
-_FEW_BITS = 12
+# Masks that share a pass. The table of their sums has two to this power entries.
+_MASKS_A_PASS: Final = 5
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class SegmentColumn(Sequence[float]):
-    """A column that is `base` everywhere but at the places of its segments.
+class CandidateSlots:
+    """Where the candidates stand in columns and masks that are indexed by slot.
 
-    `segments` are (places, value): every candidate at an index in `places` has `value`. Places are disjoint.
+    `read(column)` is the column's items at the candidates' slots, in their order, in one call; `mask` has
+    their bits. Candidates are ordered by slot; mostly their slots are one run without gaps, which a slice
+    serves.
     """
 
-    length: int
-    base: float = 0.0
-    segments: tuple[tuple[Sequence[int], float], ...] = ()
+    __slots__ = ("candidates", "first", "mask", "read", "width")
+
+    def __init__(self, candidates: tuple[Endpoint, ...]) -> None:
+        numbers = [endpoint.slot for endpoint in candidates]
+        count = len(numbers)
+        first = numbers[0] if numbers else 0
+        is_run = numbers == list(range(first, first + count))
+        run = itemgetter(slice(first, first + count))
+        self.candidates = candidates
+        self.read: Callable[[Sequence[Any]], Sequence[Any]] = run if is_run else itemgetter(*numbers)
+        self.first = first if is_run else None  # None: there are gaps
+        self.width = max(numbers, default=0) + 1
+        self.mask = ((1 << count) - 1) << first if is_run else _mask_of(numbers, self.width)
 
     def __len__(self) -> int:
-        return self.length
+        return len(self.candidates)
+
+
+def _mask_of(numbers: Sequence[int], width: int) -> int:
+    digits = bytearray(b"0" * width)
+    for number in numbers:
+        digits[-1 - number] = ord("1")
+    return int(digits, 2)
+
+
+class SegmentColumn(Sequence[float]):
+    """A column that is `base` everywhere but where its segments say otherwise. Immutable.
+
+    `segments` are (mask, value): every candidate whose slot's bit is in `mask` has `value`. Masks are
+    disjoint; bits of other endpoints are ignored.
+    """
+
+    __slots__ = ("base", "segments", "slots")
+
+    def __init__(
+        self, slots: CandidateSlots, base: float = 0.0, segments: tuple[tuple[int, float], ...] = ()
+    ) -> None:
+        self.slots = slots
+        self.base = base
+        self.segments = segments
+
+    def __len__(self) -> int:
+        return len(self.slots)
 
     @overload
     def __getitem__(self, index: int) -> float: ...
     @overload
     def __getitem__(self, index: slice) -> Sequence[float]: ...
     def __getitem__(self, index: int | slice) -> float | Sequence[float]:
-        """The number at `index`, or a list of the numbers in a slice."""
-        return self.dense()[index]
+        return self._dense()[index]
 
     def __iter__(self) -> Iterator[float]:
-        return iter(self.dense())
+        return iter(self._dense())
 
-    def dense(self) -> list[float]:
-        """All numbers as a list."""
-        column = [self.base] * self.length
-        for places, value in self.segments:
-            for place in places:
-                column[place] = value
-        return column
+    def _dense(self) -> list[float]:
+        value_of = {place: value for mask, value in self.segments for place in _places(mask, self.slots)}
+        return [value_of.get(place, self.base) for place in range(len(self.slots))]
 
 
-class CandidateSlots:
-    """Where the candidates stand in columns and masks that are indexed by slot.
-
-    `read(column)` is the column's items at the candidates' slots, in their order, in one call.
-    """
-
-    __slots__ = ("_mask", "_place", "_width", "candidates", "read")
-
-    def __init__(self, candidates: tuple[Endpoint, ...]) -> None:
-        numbers = [endpoint.slot for endpoint in candidates]
-        self.candidates = candidates
-        self._place = dict(zip(numbers, range(len(numbers)), strict=True))
-        self._width = max(numbers, default=-1) + 1
-        self._mask = sum(map(int.__lshift__, repeat(1), numbers))
-        self.read = _reader(numbers)
-
-    def places(self, mask: int) -> Sequence[int]:
-        """Indices of the candidates whose slot's bit is set in `mask`, in no particular order."""
-        mask &= self._mask
-        if mask == self._mask:
-            return range(len(self.candidates))
-        if mask.bit_count() <= _FEW_BITS:
-            return self._places_bit_by_bit(mask)
-        selectors = f"{mask:0{self._width}b}"[::-1].encode().translate(_SELECTORS)
-        return list(compress(range(len(self.candidates)), self.read(selectors)))
-
-    def _places_bit_by_bit(self, mask: int) -> list[int]:
-        found = []
-        while mask:
-            slot = mask.bit_length() - 1
-            found.append(self._place[slot])
-            mask ^= 1 << slot
-        return found
-
-
-def _reader(numbers: list[int]) -> Callable[[Sequence[Any]], Sequence[Any]]:
-    """Slots in one run are a slice, which copies faster than single items do."""
-    if not numbers:
-        return itemgetter(slice(0, 0))
-    first, count = numbers[0], len(numbers)
-    if numbers == list(range(first, first + count)):
-        return itemgetter(slice(first, first + count))
-    return itemgetter(*numbers)
+def _places(mask: int, slots: CandidateSlots) -> Iterator[int]:
+    return (place for place, endpoint in enumerate(slots.candidates) if mask >> endpoint.slot & 1)
 
 
 def clamped(column: Column, length: int) -> Column:
@@ -109,12 +99,18 @@ def clamped(column: Column, length: int) -> Column:
     if len(column) != length:
         raise InternalError(f"a scorer gave {len(column)} scores for {length} candidates")
     if isinstance(column, SegmentColumn):
-        segments = tuple((places, _clamp(value)) for places, value in column.segments)
-        return SegmentColumn(length, _clamp(column.base), segments)
+        return _clamped_segments(column)
     # Only a sum sees every NaN: comparisons with it are false, so minimum and maximum may step over it.
     if math.isnan(sum(column)) or min(column) < 0.0 or max(column) > 1.0:
         return [_clamp(score) for score in column]
     return column
+
+
+def _clamped_segments(column: SegmentColumn) -> SegmentColumn:
+    if 0.0 <= column.base <= 1.0 and all(0.0 <= value <= 1.0 for _, value in column.segments):
+        return column
+    segments = tuple((mask, _clamp(value)) for mask, value in column.segments)
+    return SegmentColumn(column.slots, _clamp(column.base), segments)
 
 
 def _clamp(score: float) -> float:
@@ -122,14 +118,58 @@ def _clamp(score: float) -> float:
     return min(score, 1.0) if score > 0.0 else 0.0
 
 
-def add_weighted(totals: list[float], column: Column, weight: float) -> list[float]:
-    """A new list: totals + weight * column."""
-    if not isinstance(column, SegmentColumn):
-        return [total + weight * score for total, score in zip(totals, column, strict=True)]
-    base = weight * column.base
-    added = [total + base for total in totals] if base else totals.copy()
-    for places, value in column.segments:
-        change = weight * (value - column.base)
-        for place in places:
-            added[place] += change
-    return added
+def add_weighted(
+    totals: list[float], columns: Sequence[tuple[Column, float]], slots: CandidateSlots
+) -> list[float]:
+    """A list of totals plus the sum of column * weight; `totals` itself stays as it is."""
+    base = 0.0
+    change_of: dict[int, float] = {}  # by mask
+    for column, weight in columns:
+        if isinstance(column, SegmentColumn):
+            base += weight * column.base
+            for mask, value in column.segments:
+                change_of[mask] = change_of.get(mask, 0.0) + weight * (value - column.base)
+        else:
+            totals = [total + weight * score for total, score in zip(totals, column, strict=True)]
+    if base:
+        totals = [total + base for total in totals]
+    return _add_at_masks(totals, change_of, slots) if change_of else totals
+
+
+def _add_at_masks(totals: list[float], change_of: Mapping[int, float], slots: CandidateSlots) -> list[float]:
+    """A new list, with each change added at the candidates of its mask."""
+    few: list[tuple[int, float]] = []
+    many: list[tuple[int, float]] = []
+    for any_mask, change in change_of.items():
+        mask = any_mask & slots.mask
+        is_few = slots.first is not None and mask.bit_count() <= _FEW_BITS
+        (few if is_few else many).append((mask, change))
+    totals = totals.copy()
+    for start in range(0, len(many), _MASKS_A_PASS):
+        changes = _changes(many[start : start + _MASKS_A_PASS], slots)
+        totals = list(map(add, totals, changes))
+    for mask, change in few:
+        _add_bit_by_bit(totals, mask >> (slots.first or 0), change)
+    return totals
+
+
+def _add_bit_by_bit(totals: list[float], places: int, change: float) -> None:
+    while places:
+        place = places.bit_length() - 1
+        totals[place] += change
+        places ^= 1 << place
+
+
+def _changes(masks: Sequence[tuple[int, float]], slots: CandidateSlots) -> Iterator[float]:
+    """For each candidate the sum of the changes of the masks it is in.
+
+    Written as digits of base 256 a mask is a column of bytes; shifted by its number in the pass and added to
+    the others', each byte tells which masks an endpoint is in, and indexes the table of all sums.
+    """
+    sums = [0.0]
+    column = 0
+    zeros = int.from_bytes(b"0" * slots.width)
+    for number, (mask, change) in enumerate(masks):
+        column += (int.from_bytes(f"{mask:0{slots.width}b}".encode()) - zeros) << number
+        sums += [total + change for total in sums]
+    return map(sums.__getitem__, slots.read(column.to_bytes(slots.width, "little")))

@@ -6,7 +6,7 @@ from typing import Final
 
 from epp.endpoints.types import Endpoint
 from epp.errors import NoEndpointsError, SaturatedError
-from epp.scheduling.columns import CandidateSlots, Column, add_weighted, clamped
+from epp.scheduling.columns import CandidateSlots, add_weighted, clamped
 from epp.scheduling.contracts import Cycle, Filter, Picker, ProfileResult, ScoredColumn, Scorer
 
 __all__ = ["SchedulingProfile"]
@@ -17,10 +17,13 @@ _KEPT_TUPLES: Final = 64
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _SnapshotColumns:
-    """What does not change while the pool's snapshot stands: columns by scorer, and their weighted sum."""
+    """What does not change while the pool's snapshot stands.
+
+    `columns` has None where a scorer is asked for each request; `totals` is the weighted sum of the others.
+    """
 
     slots: CandidateSlots
-    columns: dict[int, Column]
+    columns: tuple[ScoredColumn | None, ...]
     totals: list[float]
 
 
@@ -88,15 +91,15 @@ class SchedulingProfile:
 
     def _score(self, cycle: Cycle) -> tuple[tuple[ScoredColumn, ...], list[float]]:
         snapshot = self._snapshot(cycle)
-        totals = snapshot.totals
-        scored = []
-        for index, (scorer, weight) in enumerate(self.scorers):
-            column = snapshot.columns.get(index)
+        columns = []
+        asked = []
+        for (scorer, weight), kept in zip(self.scorers, snapshot.columns, strict=True):
+            column = kept
             if column is None:
-                column = clamped(scorer.score(cycle), len(cycle.candidates))
-                totals = add_weighted(totals, column, weight)
-            scored.append(ScoredColumn(scorer.name, scorer.type, weight, column))
-        return tuple(scored), totals
+                column = _scored(scorer, weight, cycle)
+                asked.append((column.scores, weight))
+            columns.append(column)
+        return tuple(columns), add_weighted(snapshot.totals, asked, snapshot.slots)
 
     def _snapshot(self, cycle: Cycle) -> _SnapshotColumns:
         """Columns of the "snapshot" scorers, kept while candidates and pool version are the same."""
@@ -114,10 +117,15 @@ class SchedulingProfile:
         return kept
 
     def _snapshot_columns(self, cycle: Cycle) -> _SnapshotColumns:
-        columns: dict[int, Column] = {}
-        totals = [0.0] * len(cycle.candidates)
-        for index, (scorer, weight) in enumerate(self.scorers):
-            if scorer.volatility == "snapshot":
-                columns[index] = clamped(scorer.score(cycle), len(cycle.candidates))
-                totals = add_weighted(totals, columns[index], weight)
-        return _SnapshotColumns(cycle.slots(), columns, totals)
+        slots = cycle.slots()
+        columns = tuple(
+            _scored(scorer, weight, cycle) if scorer.volatility == "snapshot" else None
+            for scorer, weight in self.scorers
+        )
+        weighted = [(column.scores, column.weight) for column in columns if column is not None]
+        return _SnapshotColumns(slots, columns, add_weighted([0.0] * len(slots), weighted, slots))
+
+
+def _scored(scorer: Scorer, weight: float, cycle: Cycle) -> ScoredColumn:
+    scores = clamped(scorer.score(cycle), len(cycle.candidates))
+    return ScoredColumn(scorer.name, scorer.type, weight, scores)

@@ -1,5 +1,6 @@
 """max-score-picker."""
 
+import math
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -7,12 +8,13 @@ from typing import ClassVar, Final
 
 from epp.endpoints.ledger import Ledger
 from epp.endpoints.types import Endpoint
+from epp.scheduling.columns import CandidateSlots
 from epp.scheduling.contracts import BuildContext, Column, Cycle
 from epp.scheduling.registry import param
 
 __all__ = ["MaxScoreParameters", "MaxScorePicker"]
 
-TIE_SHARE: Final = 0.01  # of the largest possible total
+_TIE_SHARE: Final = 0.01  # of the largest possible total
 _ROUNDING: Final = 1e-9  # totals that differ by the order of additions only are equal
 
 
@@ -34,10 +36,10 @@ class MaxScoreParameters:
 class MaxScorePicker:
     """Orders the candidates by total, the highest first.
 
-    Ties: totals within 1 % of the sum of weights below the best of those left are a tie with it, broken by
-    least requests in flight, then least recently picked, then the seeded generator. The first is found at
-    once, the others when they are asked for, by the ledger as it is then: a retry avoids an endpoint that has
-    filled up since.
+    Ties: the best of those left and all whose total is within 1 % of the sum of weights below it are a tie,
+    ordered by least requests in flight, then least recently picked, then the seeded generator. The first is
+    found at once, the others when they are asked for, by the ledger as it is then: a retry avoids an endpoint
+    that has filled up since.
     """
 
     type: ClassVar[str] = "max-score-picker"
@@ -48,8 +50,8 @@ class MaxScorePicker:
         self.name = name
         self.max_endpoints = max_endpoints
         self._random = generator
-        self._tie_share = TIE_SHARE if tie_break == "inFlight" else _ROUNDING
         self._by_load = tie_break == "inFlight"
+        self._tie_share = _TIE_SHARE if self._by_load else _ROUNDING
 
     @classmethod
     def build(cls, name: str, parameters: MaxScoreParameters, context: BuildContext) -> "MaxScorePicker":
@@ -60,23 +62,59 @@ class MaxScorePicker:
 
     def order(self, cycle: Cycle, totals: Column, weight_sum: float) -> Iterator[Endpoint]:
         """All candidates, best first."""
-        return self._order(cycle.candidates, cycle.ledger, totals, self._tie_share * weight_sum)
+        places = self._places(cycle.slots(), cycle.ledger, totals, self._tie_share * weight_sum)
+        return map(cycle.candidates.__getitem__, places)
 
-    def _order(
-        self, candidates: tuple[Endpoint, ...], ledger: Ledger, totals: Column, tolerance: float
-    ) -> Iterator[Endpoint]:
-        rest: Sequence[int] = range(len(candidates))
-        while rest:
-            bar = max(map(totals.__getitem__, rest)) - tolerance
-            first = self._first([place for place in rest if totals[place] >= bar], candidates, ledger)
-            yield candidates[first]
-            rest = [place for place in rest if place != first]
+    def _places(
+        self, slots: CandidateSlots, ledger: Ledger, totals: Column, tolerance: float
+    ) -> Iterator[int]:
+        bar = max(totals) - tolerance
+        ties = [place for place, total in enumerate(totals) if total >= bar]
+        first = self._first(ties, slots, ledger)
+        yield first
+        ties.remove(first)
+        yield from self._sorted(ties, slots, ledger)
+        rest = [place for place, total in enumerate(totals) if total < bar]
+        for band in _bands(rest, totals, tolerance):
+            yield from self._sorted(band, slots, ledger)
 
-    def _first(self, ties: Sequence[int], candidates: tuple[Endpoint, ...], ledger: Ledger) -> int:
+    def _first(self, ties: list[int], slots: CandidateSlots, ledger: Ledger) -> int:
+        """The head of `_sorted(ties)`, without sorting."""
         if self._by_load:
             for column in (ledger.requests, ledger.last_picked):
                 if len(ties) == 1:
                     break
-                least = min(column[candidates[place].slot] for place in ties)
-                ties = [place for place in ties if column[candidates[place].slot] == least]
+                ties = _least(ties, slots.read(column))
         return ties[int(self._random.random() * len(ties))] if len(ties) > 1 else ties[0]
+
+    def _sorted(self, ties: list[int], slots: CandidateSlots, ledger: Ledger) -> list[int]:
+        draws = [self._random.random() for _ in ties]
+        if not self._by_load:
+            return [place for _, place in sorted(zip(draws, ties, strict=True))]
+        requests, last_picked = slots.read(ledger.requests), slots.read(ledger.last_picked)
+        keys = [
+            (requests[place], last_picked[place], draw, place)
+            for draw, place in zip(draws, ties, strict=True)
+        ]
+        return [key[-1] for key in sorted(keys)]
+
+
+def _least(places: list[int], column: Sequence[int]) -> list[int]:
+    """Those of `places` at which `column` is least."""
+    least = min(map(column.__getitem__, places))
+    return [place for place in places if column[place] == least]
+
+
+def _bands(places: list[int], totals: Column, tolerance: float) -> Iterator[list[int]]:
+    """`places` by total, cut into ties: the best of those left and all within `tolerance` of it."""
+    bar = math.inf
+    band: list[int] = []
+    for place in sorted(places, key=totals.__getitem__, reverse=True):
+        if totals[place] < bar and band:
+            yield band
+            band = []
+        if not band:
+            bar = totals[place] - tolerance
+        band.append(place)
+    if band:
+        yield band

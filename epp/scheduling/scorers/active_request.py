@@ -60,10 +60,11 @@ class ActiveRequestScorer:
 
     def score(self, cycle: Cycle) -> Column:
         """One number in [0, 1] a candidate."""
-        counts = cycle.slots().read(cycle.ledger.requests)
+        slots = cycle.slots()
+        counts = slots.read(cycle.ledger.requests)
         high = max(counts, default=0)
         if high <= self._idle_threshold:
-            return SegmentColumn(len(counts), 1.0)
+            return SegmentColumn(slots, 1.0)
         # Endpoints are many, distinct counts few.
         score_of = {count: self._score_of(count, high) for count in set(counts)}
         return [score_of[count] for count in counts]

@@ -1,15 +1,12 @@
 """kv-cache-utilization-scorer."""
 
-from operator import attrgetter
 from typing import ClassVar
 
 from epp.scheduling.contracts import BuildContext, Column, Cycle, Volatility
 from epp.scheduling.registry import NoParameters
-from epp.scheduling.scorers.load import fill_missing, read_metric
+from epp.scheduling.scorers.load import MetricReader, fill_missing, known
 
 __all__ = ["KvCacheUtilizationScorer"]
-
-_kv_usage = attrgetter("kv_usage")
 
 
 class KvCacheUtilizationScorer:
@@ -25,6 +22,7 @@ class KvCacheUtilizationScorer:
 
     def __init__(self, name: str) -> None:
         self.name = name
+        self._kv_usage = MetricReader("kv_usage")
 
     @classmethod
     def build(
@@ -35,5 +33,6 @@ class KvCacheUtilizationScorer:
 
     def score(self, cycle: Cycle) -> Column:
         """One number in [0, 1] a candidate."""
-        usages = read_metric(cycle.candidates, _kv_usage)
-        return fill_missing([None if usage is None else 1.0 - min(usage, 1.0) for usage in usages])
+        usages = self._kv_usage.read(cycle.candidates)
+        scores = [1.0 - usage if usage < 1.0 else 0.0 for usage in known(usages)]
+        return fill_missing(usages, scores)

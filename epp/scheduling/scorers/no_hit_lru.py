@@ -60,7 +60,7 @@ class NoHitLruScorer:
         """One number in [0, 1] a candidate."""
         count = len(cycle.candidates)
         if not self._is_cold(cycle):
-            return SegmentColumn(count, 0.5)
+            return SegmentColumn(cycle.slots(), 0.5)
         if count == 1:
             return [1.0]
         column = [0.0] * count
@@ -79,9 +79,9 @@ class NoHitLruScorer:
 
     def _is_cold(self, cycle: Cycle) -> bool:
         names = cycle.matches if self._producer is None else (self._producer,)
-        slots = cycle.slots()
         matches = [cycle.matches[name] for name in names if name in cycle.matches]
-        return not any(slots.places(mask) for match in matches for mask, _ in match.segments)
+        candidates = cycle.slots().mask
+        return not any(mask & candidates for match in matches for mask, _ in match.segments)
 
     def _ranked(self, candidates: tuple[Endpoint, ...]) -> list[int]:
         """Indices of the candidates: never picked cold first, then by age of their last cold pick."""

@@ -91,15 +91,8 @@ class PrefixCacheScorer:
     def score(self, cycle: Cycle) -> Column:
         """One number in [0, 1] a candidate."""
         match = cycle.matches.get(self.producer, NO_MATCH)
-        slots, count = cycle.slots(), len(cycle.candidates)
-        segments = []
-        for mask, blocks in match.segments:
-            places = slots.places(mask)
-            if len(places) == count:
-                return SegmentColumn(count, self._score_of(blocks, match))
-            if places:
-                segments.append((places, self._score_of(blocks, match)))
-        return SegmentColumn(count, 0.0, tuple(segments))
+        segments = tuple((mask, self._score_of(blocks, match)) for mask, blocks in match.segments)
+        return SegmentColumn(cycle.slots(), 0.0, segments)
 
     def _score_of(self, blocks: int, match: PrefixMatch) -> float:
         if blocks < self._min_match_blocks or match.total_blocks <= 0:

@@ -1,15 +1,12 @@
 """queue-scorer."""
 
-from operator import attrgetter
 from typing import ClassVar
 
 from epp.scheduling.contracts import BuildContext, Column, Cycle, Volatility
 from epp.scheduling.registry import NoParameters
-from epp.scheduling.scorers.load import inverse_min_max, read_metric
+from epp.scheduling.scorers.load import MetricReader, inverse_min_max
 
 __all__ = ["QueueScorer"]
-
-_waiting = attrgetter("waiting")
 
 
 class QueueScorer:
@@ -25,6 +22,7 @@ class QueueScorer:
 
     def __init__(self, name: str) -> None:
         self.name = name
+        self._waiting = MetricReader("waiting")
 
     @classmethod
     def build(cls, name: str, _parameters: NoParameters, _context: BuildContext) -> "QueueScorer":
@@ -33,4 +31,4 @@ class QueueScorer:
 
     def score(self, cycle: Cycle) -> Column:
         """One number in [0, 1] a candidate."""
-        return inverse_min_max(read_metric(cycle.candidates, _waiting))
+        return inverse_min_max(self._waiting.read(cycle.candidates))

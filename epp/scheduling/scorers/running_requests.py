@@ -1,15 +1,12 @@
 """running-requests-size-scorer."""
 
-from operator import attrgetter
 from typing import ClassVar
 
 from epp.scheduling.contracts import BuildContext, Column, Cycle, Volatility
 from epp.scheduling.registry import NoParameters
-from epp.scheduling.scorers.load import inverse_min_max, read_metric
+from epp.scheduling.scorers.load import MetricReader, inverse_min_max
 
 __all__ = ["RunningRequestsScorer"]
-
-_running = attrgetter("running")
 
 
 class RunningRequestsScorer:
@@ -25,6 +22,7 @@ class RunningRequestsScorer:
 
     def __init__(self, name: str) -> None:
         self.name = name
+        self._running = MetricReader("running")
 
     @classmethod
     def build(cls, name: str, _parameters: NoParameters, _context: BuildContext) -> "RunningRequestsScorer":
@@ -33,4 +31,4 @@ class RunningRequestsScorer:
 
     def score(self, cycle: Cycle) -> Column:
         """One number in [0, 1] a candidate."""
-        return inverse_min_max(read_metric(cycle.candidates, _running))
+        return inverse_min_max(self._running.read(cycle.candidates))
