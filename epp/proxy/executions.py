@@ -1,0 +1,84 @@
+"""The front door's half of the retry contract: endpoint after endpoint, until an answer can be relayed.
+
+The director decides whether and where a failed execution is repeated; here it is found out how one failed.
+"""
+
+from collections.abc import Callable
+
+from epp.director import Director, Exchange, Failure, Target
+from epp.http import Origin, UpstreamPool, UpstreamRequest
+from epp.proxy.answer import BUFFER_LIMIT, Answer
+from epp.proxy.verdict import RETRYABLE_STATUSES, error_for, failure_of_exchange, failure_of_status
+
+__all__ = ["Executions"]
+
+
+class Executions:
+    """Nothing has gone to the client as long as `answer` is running."""
+
+    def __init__(
+        self,
+        director: Director,
+        pool: UpstreamPool,
+        exchange: Exchange,
+        now: Callable[[], float],
+        on_full: Callable[[bool], None],
+    ) -> None:
+        self._director = director
+        self._pool = pool
+        self._exchange = exchange
+        self._now = now
+        self._on_full = on_full
+        self._current: Answer | None = None
+
+    async def answer(self, request: UpstreamRequest) -> Answer:
+        """Send `request` until there is an answer to relay; its head is there, its body may be on its way.
+
+        Raises:
+            SaturatedError, NoEndpointsError: nobody can take it.
+            OverloadedError: the pool has no connection to spare.
+            UpstreamError: every execution failed and none had an answer.
+        """
+        target = self._director.pick(self._exchange, self._now())
+        last: Answer | None = None
+        while True:
+            answer = self._execute(target, request)
+            failure = await _failure_of(answer)
+            if failure is None:
+                return answer
+            if answer.ended:
+                last = answer
+            answer.abort()
+            following = self._director.next_after_failure(self._exchange, failure, self._now())
+            if following is None:
+                if last is None:
+                    raise error_for(failure)
+                return last
+            target = following
+
+    def abort(self) -> None:
+        """Close the connection of the execution under way."""
+        if self._current is not None:
+            self._current.abort()
+
+    def _execute(self, target: Target, request: UpstreamRequest) -> Answer:
+        self._current = answer = Answer(target, self._on_full)
+        origin = Origin(target.scheme, target.host, target.port)
+        answer.attach(self._pool.send(origin, request, answer, fresh=target.fresh_connection))
+        return answer
+
+
+async def _failure_of(answer: Answer) -> Failure | None:
+    """Wait until it is known whether `answer` is the one to relay; None: it is."""
+    while not answer.has_head:
+        if answer.failure is not None:
+            return failure_of_exchange(answer.failure)
+        await answer.news()
+    status = answer.head.status
+    if status not in RETRYABLE_STATUSES:
+        return None
+    while not answer.over and answer.buffered_bytes <= BUFFER_LIMIT:
+        await answer.news()
+    if answer.buffered_bytes > BUFFER_LIMIT:
+        return None
+    return failure_of_status(status, answer.body(), complete=answer.ended)

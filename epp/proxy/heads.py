@@ -1,0 +1,82 @@
+"""Heads on their way through: from ASGI to the director and the endpoint, from the endpoint to ASGI."""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from epp.director import RequestHead
+from epp.http import Headers, ResponseHead, UpstreamRequest
+from epp.http.headers import find_request_id, request_headers, response_headers
+from epp.proxy.asgi import Scope
+from epp.response import ResponseObserver
+
+__all__ = [
+    "is_event_stream",
+    "observer_of",
+    "request_head",
+    "request_id_of",
+    "response_start",
+    "upstream_request",
+]
+
+# Statuses without a body, whose content-length would announce one that never comes.
+_BODILESS: Final = frozenset({204, 304})
+
+
+def request_id_of(headers: Headers, generate: Callable[[], bytes]) -> bytes:
+    """The client's request id if it is valid, else a generated one."""
+    return find_request_id(headers) or generate()
+
+
+def request_head(scope: Scope, request_id: bytes) -> RequestHead:
+    """What the director needs; repeated headers are joined as RFC 9110 section 5.3 allows."""
+    headers: dict[str, str] = {}
+    for name, value in scope["headers"]:
+        key, text = name.decode("latin-1"), value.decode("latin-1")
+        headers[key] = f"{headers[key]}, {text}" if key in headers else text
+    return RequestHead(request_id.decode("ascii"), scope["method"], scope["path"], headers)
+
+
+def upstream_request(scope: Scope, request_id: bytes, body: bytes) -> UpstreamRequest:
+    """The request as the endpoint gets it: same target and body, headers by `epp.http.headers`."""
+    target: bytes = scope["raw_path"]
+    if scope["query_string"]:
+        target += b"?" + scope["query_string"]
+    client = scope.get("client")
+    headers = request_headers(
+        scope["headers"],
+        request_id=request_id,
+        client=client[0].encode("ascii") if client else None,
+        scheme=scope["scheme"].encode("ascii"),
+    )
+    return UpstreamRequest(scope["method"].encode("ascii"), target, headers, body)
+
+
+def response_start(
+    head: ResponseHead, *, request_id: bytes, endpoint: str | None, decision: str | None
+) -> dict[str, Any]:
+    """The ASGI message that begins the answer, with `endpoint` and `decision` (None: not sent) as headers."""
+    headers = response_headers(
+        head.headers,
+        request_id=request_id,
+        endpoint=endpoint.encode("ascii") if endpoint is not None else None,
+        keep_content_length=head.status not in _BODILESS,
+    )
+    if decision is not None:
+        headers.append((b"x-epp-decision", decision.encode("ascii")))
+    return {"type": "http.response.start", "status": head.status, "headers": headers}
+
+
+def observer_of(head: ResponseHead) -> ResponseObserver | None:
+    """Who looks for usage in the body; None where none can be."""
+    if not 200 <= head.status < 300:
+        return None
+    return ResponseObserver(_value(head, b"content-type"), _value(head, b"content-encoding"))
+
+
+def is_event_stream(head: ResponseHead) -> bool:
+    """The body is server-sent events."""
+    return (_value(head, b"content-type") or "").lower().startswith("text/event-stream")
+
+
+def _value(head: ResponseHead, wanted: bytes) -> str | None:
+    return next((value.decode("latin-1") for name, value in head.headers if name.lower() == wanted), None)

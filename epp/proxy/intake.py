@@ -1,0 +1,72 @@
+"""Reading a request's body under limits."""
+
+from epp.errors import ClientDisconnectedError, OverloadedError, PayloadTooLargeError
+from epp.proxy.asgi import Headers, Receive
+
+__all__ = ["BodyBudget", "BodyHold", "read_body"]
+
+
+class BodyBudget:
+    """Bytes of all bodies that are being held, and the most there may be."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self.max_bytes = max_bytes
+        self.held_bytes = 0
+
+
+class BodyHold:
+    """One request's share of the budget."""
+
+    __slots__ = ("_budget", "_bytes")
+
+    def __init__(self, budget: BodyBudget) -> None:
+        self._budget = budget
+        self._bytes = 0
+
+    def take(self, size: int) -> None:
+        """Hold `size` more bytes.
+
+        Raises:
+            OverloadedError: there is no room; nothing was taken.
+        """
+        if self._budget.held_bytes + size > self._budget.max_bytes:
+            raise OverloadedError("too many bytes of request bodies are in flight; try again")
+        self._budget.held_bytes += size
+        self._bytes += size
+
+    def release(self) -> None:
+        """Give everything back; a second call gives back nothing."""
+        self._budget.held_bytes -= self._bytes
+        self._bytes = 0
+
+
+async def read_body(headers: Headers, receive: Receive, hold: BodyHold, max_bytes: int) -> bytes:
+    """The whole body. An announced length that is too large is refused before anything is read.
+
+    The budget is taken as the bytes come, so that an announcement alone cannot fill it.
+
+    Raises:
+        PayloadTooLargeError, OverloadedError.
+        ClientDisconnectedError: the client left before the end of the body.
+    """
+    announced = next((value for name, value in headers if name == b"content-length"), b"0")
+    if int(announced) > max_bytes:
+        raise _too_large(max_bytes)
+    chunks: list[bytes] = []
+    size = 0
+    while True:
+        message = await receive()
+        if message["type"] != "http.request":
+            raise ClientDisconnectedError("the client left before the end of its request")
+        chunk: bytes = message.get("body", b"")
+        size += len(chunk)
+        if size > max_bytes:
+            raise _too_large(max_bytes)
+        hold.take(len(chunk))
+        chunks.append(chunk)
+        if not message.get("more_body", False):
+            return b"".join(chunks)
+
+
+def _too_large(max_bytes: int) -> PayloadTooLargeError:
+    return PayloadTooLargeError(f"the request body is larger than {max_bytes} bytes")

@@ -1,0 +1,331 @@
+"""A client's connection: uvicorn's httptools protocol with limits, our errors and careful closing."""
+
+import asyncio
+import enum
+import logging
+from collections.abc import Callable
+from typing import Any, Final
+from urllib.parse import unquote
+
+import httptools
+from uvicorn.config import Config
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+from uvicorn.server import ServerState
+
+from epp.errors import BadRequestError, EppError, HeadTooLargeError, InternalError, RequestTimeoutError
+from epp.proxy.asgi import ABORT_EXTENSION
+from epp.proxy.cycle import Cycle
+from epp.proxy.errors import render_error
+from epp.proxy.head_rules import check_head
+from epp.proxy.heads import request_id_of
+from epp.proxy.settings import ProxySettings
+from epp.proxy.transport import ClientTransport
+
+__all__ = ["FrontState", "HttpProtocol"]
+
+logger = logging.getLogger("epp.proxy")
+
+_HELD_LIMIT: Final = 65_536
+_PIPELINE_LIMIT: Final = 32
+# What frames a header field (": " and the line end) and the request line (two spaces, version, line end).
+_FIELD_FRAMING: Final = 4
+_REQUEST_LINE_FRAMING: Final = 12
+
+
+class FrontState(ServerState):
+    """What all connections of one listener share."""
+
+    def __init__(
+        self, settings: ProxySettings, new_request_id: Callable[[], bytes], changed: asyncio.Event
+    ) -> None:
+        super().__init__()
+        self.settings = settings
+        self.new_request_id = new_request_id
+        self.changed = changed  # set when a connection became idle or went away
+        self.draining = False
+
+
+class _Phase(enum.Enum):
+    """What is expected from the client."""
+
+    IDLE = enum.auto()  # the first byte of a request
+    HEAD = enum.auto()
+    BODY = enum.auto()
+
+
+class HttpProtocol(HttpToolsProtocol):
+    """One connection.
+
+    Bytes that come while an earlier request is being served are held back unparsed, and the socket is read on
+    up to a limit: so a client that leaves is noticed at once, and pipelined requests are served one by one.
+    """
+
+    server_state: FrontState
+    transport: ClientTransport
+    cycle: Cycle
+
+    def __init__(
+        self,
+        config: Config,
+        server_state: FrontState,
+        app_state: dict[str, Any],
+        _loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
+        super().__init__(config, server_state, app_state, _loop)
+        self._settings = server_state.settings
+        self._phase = _Phase.IDLE
+        self._head_bytes = 0
+        self._header_count = 0
+        self._unseen_bytes = 0  # fed to the parser since its last callback about a message's structure
+        self._serving: Cycle | None = None
+        self._held = bytearray()
+        self._refusal: EppError | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._timed_phase = _Phase.IDLE
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """A client connected."""
+        super().connection_made(
+            ClientTransport(
+                transport,
+                self.loop,
+                linger_s=self._settings.linger_timeout_s,
+                input_unfinished=self._input_unfinished,
+            )
+        )
+        self.timeout_keep_alive_task = self.loop.call_later(
+            self._settings.keep_alive_s, self.timeout_keep_alive_handler
+        )
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The client left, or the connection was closed."""
+        super().connection_lost(exc)
+        self._unset_keepalive_if_required()
+        self._cancel_timer()
+        self.transport.closed()
+        self._phase = _Phase.IDLE
+        if self._serving is not None:
+            self._serving.disconnect()
+        self.server_state.changed.set()
+
+    @property
+    def busy(self) -> bool:
+        """A request is being received or served: closing would cut it."""
+        return self._phase is not _Phase.IDLE or self.in_service()
+
+    def in_service(self) -> bool:
+        """A request is not answered yet. A lane that serves without a cycle overrides this."""
+        serving = self._serving
+        return serving is not None and not serving.response_complete and not serving.disconnected
+
+    def shutdown(self) -> None:
+        """Close an idle connection; let a busy one end with its answer."""
+        if not self.busy:
+            self.transport.close()
+        elif self.cycle is not None:
+            self.cycle.keep_alive = False
+
+    def _input_unfinished(self) -> bool:
+        return self._phase is not _Phase.IDLE or self._refusal is not None
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes came from the client."""
+        if self._refusal is not None or self.transport.is_closing():
+            return
+        if self._must_hold():
+            self._held += data
+            if len(self._held) > _HELD_LIMIT:
+                self.flow.pause_reading()
+        else:
+            self._feed(data)
+
+    def _must_hold(self) -> bool:
+        receives_its_body = self._phase is _Phase.BODY and self.cycle is self._serving
+        return self.in_service() and not receives_its_body
+
+    def _feed(self, data: bytes) -> None:
+        self._unseen_bytes += len(data)
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            # No other protocol is spoken here: the request is served as it is, what follows it is not read.
+            self.cycle.keep_alive = False
+        except httptools.HttpParserCallbackError as exc:
+            self._refuse(self._error_in_callback(exc))
+        except httptools.HttpParserError as exc:
+            self._refuse(BadRequestError(f"malformed HTTP: {exc}"))
+        else:
+            self._bound_receiving()
+
+    def _error_in_callback(self, exc: httptools.HttpParserCallbackError) -> EppError:
+        cause = exc.__context__
+        if isinstance(cause, EppError):
+            return cause
+        if isinstance(cause, httptools.HttpParserInvalidURLError):
+            return BadRequestError("the request target cannot be parsed")
+        logger.error("error while reading a request", exc_info=cause)
+        return InternalError("internal error")
+
+    def _bound_receiving(self) -> None:
+        """Limit the size and the time of what is only partly here."""
+        # A header field is seen when it is complete, an empty line in front of a request never.
+        if self._phase is not _Phase.BODY and self._unseen_bytes > self._settings.max_head_bytes:
+            self._refuse(self._head_too_large())
+        elif self._phase is _Phase.IDLE or self._must_hold():
+            self._cancel_timer()
+        elif self._timer is None or self._timed_phase is not self._phase:
+            self._arm_timer()
+
+    def _arm_timer(self) -> None:
+        self._cancel_timer()
+        self._timed_phase = self._phase
+        limit = self._settings.head_timeout_s
+        if self._phase is _Phase.BODY:
+            # Applications may have their own limit for the body and then answer first.
+            limit += self._settings.body_timeout_s
+        self._timer = self.loop.call_later(limit, self._on_receive_timeout)
+
+    def _cancel_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _on_receive_timeout(self) -> None:
+        part = "head" if self._phase is _Phase.HEAD else "body"
+        self._refuse(RequestTimeoutError(f"the {part} of the request did not arrive in time"))
+
+    def _head_too_large(self) -> HeadTooLargeError:
+        return HeadTooLargeError(f"the request head is larger than {self._settings.max_head_bytes} bytes")
+
+    def _refuse(self, error: EppError) -> None:
+        """Read no more, and answer with `error` after what is in service."""
+        self._refusal = error
+        self._cancel_timer()
+        self._unset_keepalive_if_required()
+        self._held.clear()
+        if self._phase is _Phase.BODY:
+            if self.cycle is self._serving:
+                self._break_off(self.cycle, error)
+                return
+            self.pipeline.popleft()  # the request whose body is broken; the application has not seen it
+        if not self.in_service():
+            self._send_error(error)
+
+    def _break_off(self, cycle: Cycle, error: EppError) -> None:
+        """The request in service will never be complete."""
+        if cycle.response_complete:
+            self.transport.close()
+        elif cycle.response_started:
+            cycle.abort()
+        else:
+            cycle.disconnect()
+            self._send_error(error)
+
+    def _send_error(self, error: EppError) -> None:
+        headers = self.headers if self._phase is not _Phase.IDLE else []
+        request_id = request_id_of(headers, self.server_state.new_request_id)
+        response = render_error(error, request_id, close=True)
+        self.transport.write(response.as_http11(self.server_state.default_headers))
+        self.transport.close()
+
+    def on_message_begin(self) -> None:
+        """Parser callback: the first byte of a request."""
+        self._unset_keepalive_if_required()
+        self._phase = _Phase.HEAD
+        self._head_bytes = _REQUEST_LINE_FRAMING
+        self._header_count = 0
+        self._unseen_bytes = 0
+        super().on_message_begin()
+
+    def on_url(self, url: bytes) -> None:
+        """Parser callback: a piece of the request target."""
+        self._count_head(len(url))
+        super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Parser callback: a header field, or a trailer field, which is counted and dropped."""
+        self._header_count += 1
+        if self._header_count > self._settings.max_headers:
+            raise HeadTooLargeError(f"the request has more than {self._settings.max_headers} header fields")
+        self._count_head(len(name) + len(value) + _FIELD_FRAMING)
+        if self._phase is _Phase.HEAD:
+            super().on_header(name, value)
+
+    def _count_head(self, size: int) -> None:
+        self._head_bytes += size
+        if self._head_bytes > self._settings.max_head_bytes:
+            raise self._head_too_large()
+
+    def on_headers_complete(self) -> None:
+        """Parser callback: the head is complete."""
+        method, version = self.parser.get_method(), self.parser.get_http_version()
+        check_head(method, self.url, version, self.headers)
+        if len(self.pipeline) >= _PIPELINE_LIMIT:
+            raise BadRequestError(f"more than {_PIPELINE_LIMIT} requests are waiting on this connection")
+        self._unset_keepalive_if_required()
+        self.start_request(method.decode("ascii"), version)
+        self._phase = _Phase.BODY
+        self._unseen_bytes = 0
+
+    def start_request(self, method: str, version: str) -> None:
+        """Serve the request whose head is complete through ASGI, or queue it behind those before it.
+
+        This is where a lane that relays without ASGI attaches: it takes what it can and leaves the rest.
+        """
+        self._fill_scope(method, version)
+        self.cycle = cycle = Cycle(
+            scope=self.scope,
+            transport=self.transport,
+            flow=self.flow,
+            logger=self.logger,
+            access_logger=self.access_logger,
+            access_log=self.access_log,
+            default_headers=self.server_state.default_headers,
+            message_event=asyncio.Event(),
+            expect_100_continue=self.expect_100_continue,
+            keep_alive=version == "1.1"
+            and self.parser.should_keep_alive()
+            and not self.server_state.draining,
+            on_response=self.on_response_complete,
+        )
+        self.scope["extensions"] = {ABORT_EXTENSION: {"abort": cycle.abort}}
+        if self.in_service():
+            self.pipeline.appendleft((cycle, self.app))
+        else:
+            self._start_asgi_task(cycle, self.app)
+
+    def _fill_scope(self, method: str, version: str) -> None:
+        url = httptools.parse_url(self.url)
+        raw_path: bytes = url.path or b"/"
+        path = raw_path.decode("ascii")
+        self.scope["method"] = method
+        self.scope["http_version"] = version
+        self.scope["path"] = unquote(path) if "%" in path else path
+        self.scope["raw_path"] = raw_path
+        self.scope["query_string"] = url.query or b""
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        self._serving = cycle  # type: ignore[assignment]
+        super()._start_asgi_task(cycle, app)
+
+    def on_message_complete(self) -> None:
+        """Parser callback: the request is wholly here."""
+        super().on_message_complete()
+        self._phase = _Phase.IDLE
+        self._unseen_bytes = 0
+
+    def on_response_complete(self) -> None:
+        """An answer was written: go on with what was held back."""
+        super().on_response_complete()
+        self.server_state.changed.set()
+        if self.transport.is_closing():
+            return
+        if self._refusal is not None:
+            if not self.in_service():
+                self._send_error(self._refusal)
+        elif self._held and not self._must_hold():
+            data = bytes(self._held)
+            self._held.clear()
+            self._feed(data)
+        else:
+            self._bound_receiving()

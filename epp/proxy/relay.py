@@ -1,0 +1,71 @@
+"""The plain ASGI relay: an application for every path that goes to an endpoint."""
+
+from collections.abc import Callable
+
+from epp.clock import Clock, SystemClock
+from epp.director import Director, Exchange
+from epp.http import UpstreamPool
+from epp.http.headers import new_request_id
+from epp.proxy.asgi import Receive, Scope, Send
+from epp.proxy.intake import BodyBudget
+from epp.proxy.relayed import RelayedRequest, Surroundings
+from epp.proxy.settings import ProxySettings
+
+__all__ = ["Relay"]
+
+
+def _no_receipt(_exchange: Exchange, _scope: Scope) -> str | None:
+    """Nobody may see receipts."""
+    return None
+
+
+class Relay:
+    """Relays each request to the endpoint that the director picks; see `RelayedRequest`."""
+
+    def __init__(
+        self,
+        director: Director,
+        pool: UpstreamPool,
+        settings: ProxySettings,
+        *,
+        clock: Clock | None = None,
+        new_request_id: Callable[[], bytes] = new_request_id,
+        explain: Callable[[Exchange, Scope], str | None] = _no_receipt,
+    ) -> None:
+        """`explain` renders the value of `x-epp-decision`, or None for a client that may not see it."""
+        self._around = Surroundings(
+            director=director,
+            pool=pool,
+            settings=settings,
+            now=(clock or SystemClock()).monotonic,
+            new_request_id=new_request_id,
+            explain=explain,
+            budget=BodyBudget(settings.max_buffered_bytes),
+        )
+        self._active: set[RelayedRequest] = set()
+        self._closed = False
+
+    @property
+    def in_flight(self) -> int:
+        """Requests that have not ended."""
+        return len(self._active)
+
+    @property
+    def buffered_bytes(self) -> int:
+        """Bytes of request bodies held."""
+        return self._around.budget.held_bytes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        request = RelayedRequest(self._around, scope, receive, send)
+        self._active.add(request)
+        try:
+            await request.run(closed=self._closed)
+        finally:
+            self._active.discard(request)
+
+    def shut_down(self) -> None:
+        """Answer or cut what is in flight, and refuse what comes."""
+        self._closed = True
+        for request in self._active:
+            request.shut_down()

@@ -1,0 +1,284 @@
+"""One relayed request, from its head to the end of its answer."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, NoReturn
+
+from epp.director import Director, EndReason, Exchange, Target
+from epp.errors import (
+    ClientDisconnectedError,
+    EppError,
+    FirstByteTimeoutError,
+    InternalError,
+    RequestTimeoutError,
+    ShuttingDownError,
+)
+from epp.http import ResponseHead, UpstreamFailure, UpstreamPool, UpstreamRequest
+from epp.proxy.answer import Answer
+from epp.proxy.asgi import ABORT_EXTENSION, Receive, Scope, Send
+from epp.proxy.errors import render_error
+from epp.proxy.executions import Executions
+from epp.proxy.heads import (
+    is_event_stream,
+    observer_of,
+    request_head,
+    request_id_of,
+    response_start,
+    upstream_request,
+)
+from epp.proxy.intake import BodyBudget, BodyHold, read_body
+from epp.proxy.settings import ProxySettings
+from epp.proxy.verdict import CUT_EVENT, reason_of_cut
+from epp.response import ResponseObserver
+
+__all__ = ["RelayedRequest", "ResponseAbortedError", "Surroundings"]
+
+logger = logging.getLogger("epp.proxy")
+
+
+class ResponseAbortedError(Exception):
+    """Tells a server without the abort extension to cut the connection in the middle of an answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What all requests of a relay share. `now` is in monotonic seconds."""
+
+    director: Director
+    pool: UpstreamPool
+    settings: ProxySettings
+    now: Callable[[], float]
+    new_request_id: Callable[[], bytes]
+    explain: Callable[[Exchange, Scope], str | None]
+    budget: BodyBudget
+
+
+@dataclass(frozen=True, slots=True)
+class _End:
+    """How a request ended. `error` is what the client is told, if nothing was sent to it before."""
+
+    reason: EndReason
+    error: EppError | None = None
+
+
+_COMPLETE: Final = _End(EndReason.COMPLETE)
+_CLIENT_GONE: Final = _End(EndReason.CLIENT_DISCONNECTED)
+
+
+def _shut_down() -> _End:
+    return _End(EndReason.SHUTDOWN, ShuttingDownError("the router is shutting down"))
+
+
+class _CutError(Exception):
+    """The answer has begun and cannot be finished."""
+
+    def __init__(self, reason: EndReason) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class RelayedRequest:
+    """Drives the director and the pool for one ASGI request.
+
+    Everything that may interrupt it (client gone, shutdown, a deadline) goes through one `asyncio.timeout`,
+    which ends whatever is awaited at that moment. `run` returns or raises after everything was released.
+    """
+
+    def __init__(self, around: Surroundings, scope: Scope, receive: Receive, send: Send) -> None:
+        self._around = around
+        self._scope = scope
+        self._receive = receive
+        self._send = send
+        self._request_id = request_id_of(scope["headers"], around.new_request_id)
+        self._head = request_head(scope, self._request_id)
+        self._exchange = around.director.open(self._head, around.now())
+        self._loop = asyncio.get_running_loop()
+        self._arrived = self._loop.time()
+        self._hold = BodyHold(around.budget)
+        self._executions = Executions(around.director, around.pool, self._exchange, around.now, self._on_full)
+        self._observer: ResponseObserver | None = None
+        self._watch: asyncio.Task[None] | None = None
+        self._timeout: asyncio.Timeout | None = None
+        self._on_timeout = _COMPLETE  # what it means when the timeout ends the request
+        self._body_read = False
+        self._started = False
+        self._response_bytes = 0
+
+    async def run(self, *, closed: bool) -> None:
+        """Serve the request; `closed`: the router takes no more.
+
+        Raises:
+            ResponseAbortedError: the server must cut the connection.
+        """
+        end = _End(EndReason.SHUTDOWN)  # the server cancels what a drain has left over
+        try:
+            end = await self._outcome(closed=closed)
+            await self._conclude(end)
+        finally:
+            self._release(end)
+
+    def shut_down(self) -> None:
+        """End the request now: with an error if nothing was sent, else by cutting the answer."""
+        self._interrupt(_shut_down())
+
+    # How it ends.
+
+    async def _outcome(self, *, closed: bool) -> _End:
+        try:
+            return _shut_down() if closed else await self._under_timeout()
+        except ClientDisconnectedError:
+            return _CLIENT_GONE
+        except EppError as error:
+            timed_out = isinstance(error, FirstByteTimeoutError)
+            return _End(EndReason.TIMEOUT if timed_out else EndReason.REJECTED, error)
+        except _CutError as cut:
+            return _End(cut.reason)
+        except Exception:
+            logger.exception("request %s failed", self._request_id.decode("ascii"))
+            return _End(EndReason.REJECTED, InternalError("internal error"))
+
+    async def _under_timeout(self) -> _End:
+        body_timeout_s = self._around.settings.body_timeout_s
+        self._on_timeout = _End(
+            EndReason.TIMEOUT, RequestTimeoutError("the body of the request did not arrive in time")
+        )
+        try:
+            async with asyncio.timeout(body_timeout_s) as timeout:
+                self._timeout = timeout
+                await self._serve()
+        except TimeoutError:
+            if not timeout.expired():
+                raise
+            return self._on_timeout
+        finally:
+            self._timeout = None
+        return _COMPLETE
+
+    async def _conclude(self, end: _End) -> None:
+        """Tell the client what it does not know yet."""
+        if end is _COMPLETE or end is _CLIENT_GONE:
+            return
+        if self._started:
+            self._cut()
+        elif end.error is not None:
+            response = render_error(end.error, self._request_id, close=not self._body_read)
+            await self._send(
+                {"type": "http.response.start", "status": response.status, "headers": response.headers}
+            )
+            await self._send({"type": "http.response.body", "body": response.body})
+
+    def _cut(self) -> None:
+        extension = self._scope.get("extensions", {}).get(ABORT_EXTENSION)
+        if extension is None:
+            raise ResponseAbortedError("the answer broke off")
+        extension["abort"]()
+
+    def _release(self, end: _End) -> None:
+        """Give everything back and tell the director, exactly once."""
+        if self._watch is not None:
+            self._watch.cancel()
+        self._executions.abort()
+        self._hold.release()
+        self._around.director.on_end(
+            self._exchange,
+            end.reason,
+            self._around.now(),
+            usage=self._observer.finish() if self._observer is not None else None,
+            response_bytes=self._response_bytes,
+            error=None if self._started else end.error,
+        )
+
+    def _interrupt(self, end: _End) -> None:
+        if self._timeout is not None and not self._timeout.expired():
+            self._on_timeout = end
+            self._timeout.reschedule(self._loop.time())
+            self._timeout = None  # the first interruption stands
+
+    # The request.
+
+    async def _serve(self) -> None:
+        answer = await self._executions.answer(await self._read_request())
+        await self._relay(answer)
+
+    async def _read_request(self) -> UpstreamRequest:
+        settings = self._around.settings
+        headers = self._scope["headers"]
+        body = await read_body(headers, self._receive, self._hold, settings.max_request_bytes)
+        self._body_read = True
+        self._watch = asyncio.create_task(self._watch_client())
+        self._on_timeout = _End(EndReason.TIMEOUT, FirstByteTimeoutError("no answer within the total time"))
+        self._expire_at(self._total_deadline())
+        for _ in self._around.director.prepare(self._exchange, body, self._around.now()):
+            await asyncio.sleep(0)
+        return upstream_request(self._scope, self._request_id, body)
+
+    async def _watch_client(self) -> None:
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+        self._interrupt(_CLIENT_GONE)
+
+    def _total_deadline(self) -> float | None:
+        total_s = self._around.settings.total_timeout_s
+        return self._arrived + total_s if total_s else None
+
+    def _expire_at(self, when: float | None) -> None:
+        if self._timeout is not None and not self._timeout.expired():
+            self._timeout.reschedule(when)
+
+    def _on_full(self, full: bool) -> None:
+        """The client leaves a full buffer untouched, or has begun to take it."""
+        deadline = self._total_deadline()
+        if full:
+            stalled = self._loop.time() + self._around.settings.client_stall_timeout_s
+            deadline = stalled if deadline is None else min(stalled, deadline)
+        self._expire_at(deadline)
+
+    # The answer.
+
+    async def _relay(self, answer: Answer) -> None:
+        head = answer.head
+        self._hold.release()
+        self._around.director.on_response_head(self._exchange, head.status, self._around.now())
+        self._observer = observer_of(head)
+        start = self._response_start(answer.target, head)
+        self._started = True
+        await self._send(start)
+        more = True
+        while more:
+            data = answer.take()
+            if data:
+                self._observe(data)
+            if answer.failure is not None:
+                await self._break_off(head, answer.failure, data)
+            more = not answer.ended
+            if data or not more:
+                await self._send({"type": "http.response.body", "body": data, "more_body": more})
+            if more:
+                await answer.news()
+
+    def _response_start(self, target: Target, head: ResponseHead) -> dict[str, Any]:
+        around = self._around
+        wants_receipt = self._head.headers.get("x-epp-explain") == "1"
+        return response_start(
+            head,
+            request_id=self._request_id,
+            endpoint=target.address if around.settings.expose_endpoint else None,
+            decision=around.explain(self._exchange, self._scope) if wants_receipt else None,
+        )
+
+    def _observe(self, data: bytes) -> None:
+        if not self._response_bytes:
+            self._around.director.on_first_byte(self._exchange, self._around.now())
+        self._response_bytes += len(data)
+        if self._observer is not None:
+            self._observer.feed(data)
+
+    async def _break_off(self, head: ResponseHead, failure: UpstreamFailure, data: bytes) -> NoReturn:
+        """Deliver what came, and end the request as what it is: not complete."""
+        if self._around.settings.stream_error_event and is_event_stream(head):
+            data += CUT_EVENT
+        if data:
+            await self._send({"type": "http.response.body", "body": data, "more_body": True})
+        raise _CutError(reason_of_cut(failure))

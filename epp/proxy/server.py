@@ -1,0 +1,217 @@
+"""Listening, draining, stopping: uvicorn's server with our protocol, without its signals and polling."""
+
+import asyncio
+import logging
+import socket
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from uvicorn._types import ASGIApplication
+from uvicorn.config import Config
+from uvicorn.server import Server
+
+from epp.http.headers import new_request_id
+from epp.proxy.protocol import FrontState, HttpProtocol
+from epp.proxy.settings import ProxySettings
+
+__all__ = ["EppServer", "bind_socket"]
+
+logger = logging.getLogger("epp.proxy")
+
+_DATE_REFRESH_S: Final = 1.0
+# The last part of a drain, kept for answering what is left and for delivering the answers.
+_FINAL_S: Final = 1.0
+
+
+def bind_socket(host: str, port: int) -> socket.socket:
+    """A bound TCP socket, not yet listening; port 0 takes a free one, host "::" takes IPv4 too.
+
+    Raises:
+        OSError: the address is in use or not ours.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    bound = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family is socket.AF_INET6:
+            bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        bound.bind((host, port))
+    except OSError:
+        bound.close()
+        raise
+    return bound
+
+
+def _nothing() -> None:
+    """The default of a hook."""
+
+
+class _Listener(Server):
+    """The sockets of one application."""
+
+    server_state: FrontState
+
+    def __init__(self, app: ASGIApplication, state: FrontState) -> None:
+        config = Config(
+            app,
+            http=HttpProtocol,
+            ws="none",
+            loop="none",
+            lifespan="off",
+            interface="asgi3",
+            log_config=None,
+            access_log=False,
+            proxy_headers=False,
+            server_header=False,
+            headers=[("server", "epp")],
+            timeout_keep_alive=state.settings.keep_alive_s,  # type: ignore[arg-type]
+        )
+        super().__init__(config)
+        self.server_state = state
+        config.load()
+        self.lifespan = config.lifespan_class(config)
+
+    @property
+    def connections(self) -> list[HttpProtocol]:
+        """Those that are open; a copy, since closing changes the set."""
+        return list(self.server_state.connections)  # type: ignore[arg-type]
+
+    async def open(self, sockets: Sequence[socket.socket]) -> None:
+        """Listen on bound sockets."""
+        await self.refresh_date()
+        await self.startup(list(sockets))
+
+    async def refresh_date(self) -> None:
+        """Set the Date header of answers."""
+        await self.on_tick(0)
+
+    def begin_drain(self) -> None:
+        """Let each busy connection end with its answer; idle ones stay open for one more request."""
+        self.server_state.draining = True
+        for connection in self.connections:
+            if connection.busy:
+                connection.shutdown()
+
+    def close(self) -> None:
+        """Stop listening and close the connections that are idle."""
+        for server in self.servers:
+            server.close()
+        for connection in self.connections:
+            connection.shutdown()
+
+    def abort(self) -> list[asyncio.Task[None]]:
+        """Cut every connection and cancel what serves them; returns what was cancelled."""
+        for connection in self.connections:
+            connection.transport.abort()
+        tasks = list(self.server_state.tasks)
+        for task in tasks:
+            task.cancel()
+        return tasks
+
+
+class EppServer:
+    """Serves applications on sockets until it is drained or stopped.
+
+    A drain begins with `begin_drain`: `draining` is true at once (readiness fails), requests are served as
+    long as any is in flight, and each answer closes its connection. `serve` returns when none is in flight.
+    Shortly before `drain_timeout_s` is over, `on_drain_timeout` is called: whoever serves answers or cuts
+    what is left. Signals belong to the caller:
+    `loop.add_signal_handler(signal.SIGTERM, server.begin_drain)`.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApplication,
+        settings: ProxySettings,
+        *,
+        admin_app: ASGIApplication | None = None,
+        new_request_id: Callable[[], bytes] = new_request_id,
+        on_drain: Callable[[], None] = _nothing,
+        on_drain_timeout: Callable[[], None] = _nothing,
+    ) -> None:
+        self._settings = settings
+        self._changed = asyncio.Event()  # a connection became idle or went away, or a drain began
+        apps = [app] if admin_app is None else [app, admin_app]
+        self._listeners = [
+            _Listener(app, FrontState(settings, new_request_id, self._changed)) for app in apps
+        ]
+        self._on_drain = on_drain
+        self._on_drain_timeout = on_drain_timeout
+        self._stopping = False
+        self.draining = False
+        self.started = asyncio.Event()
+
+    async def serve(
+        self, sockets: Sequence[socket.socket], admin_sockets: Sequence[socket.socket] = ()
+    ) -> None:
+        """Listen on bound sockets until a drain has ended or `stop` was called; closes the sockets."""
+        for listener, bound in zip(self._listeners, (sockets, admin_sockets), strict=False):
+            await listener.open(bound)
+        dates = asyncio.create_task(self._refresh_dates())
+        self.started.set()
+        try:
+            while not self.draining:
+                await self._next_change()
+            await self._drain()
+        finally:
+            dates.cancel()
+            await self._abort()
+
+    def begin_drain(self) -> None:
+        """Fail readiness and end when nothing is in flight, at the latest after `drain_timeout_s`."""
+        if self.draining:
+            return
+        self.draining = True
+        for listener in self._listeners:
+            listener.begin_drain()
+        self._on_drain()
+        self._changed.set()
+
+    def stop(self) -> None:
+        """End at once: what is in flight is answered or cut as at the end of a drain."""
+        self._stopping = True
+        self.begin_drain()
+        self._changed.set()
+
+    async def _refresh_dates(self) -> None:
+        while True:
+            await asyncio.sleep(_DATE_REFRESH_S)
+            for listener in self._listeners:
+                await listener.refresh_date()
+
+    async def _drain(self) -> None:
+        final_s = min(_FINAL_S, self._settings.drain_timeout_s / 2)
+        await self._wait_while(self._in_flight, self._settings.drain_timeout_s - final_s)
+        if self._busy():
+            self._on_drain_timeout()
+            await self._wait_while(self._busy, final_s / 2)
+        for listener in self._listeners:
+            listener.close()
+        await self._wait_while(self._connected, final_s / 2)
+
+    async def _abort(self) -> None:
+        tasks = [task for listener in self._listeners for task in listener.abort()]
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _busy(self) -> bool:
+        return any(connection.busy for listener in self._listeners for connection in listener.connections)
+
+    def _in_flight(self) -> bool:
+        return self._busy() and not self._stopping
+
+    def _connected(self) -> bool:
+        return any(listener.connections for listener in self._listeners)
+
+    async def _wait_while(self, condition: Callable[[], bool], timeout_s: float) -> bool:
+        """Wait until `condition` no longer holds; False when it still does after `timeout_s`."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                while condition():
+                    await self._next_change()
+        except TimeoutError:
+            return False
+        return True
+
+    async def _next_change(self) -> None:
+        self._changed.clear()
+        await self._changed.wait()

@@ -1,0 +1,88 @@
+"""Closing a client's connection so that the client can read what was sent to it."""
+
+import asyncio
+import socket
+import struct
+from collections.abc import Callable
+from typing import Any
+
+__all__ = ["ClientTransport"]
+
+_LINGER_OFF = struct.pack("ii", 1, 0)
+
+
+class ClientTransport(asyncio.Transport):
+    """A socket transport with a careful `close`.
+
+    A socket that is closed with unread input makes the kernel reset the connection, and the peer may lose the
+    answer it was about to read (RFC 9112 section 9.6). While `input_unfinished()` is true, `close` therefore
+    ends the output only, and the input is thrown away until the client closes too. In any case the
+    connection is gone after `linger_s`, also when the client does not read what is left to send.
+    """
+
+    def __init__(
+        self,
+        transport: asyncio.Transport,
+        loop: asyncio.AbstractEventLoop,
+        *,
+        linger_s: float,
+        input_unfinished: Callable[[], bool],
+    ) -> None:
+        super().__init__()
+        self._transport = transport
+        self._loop = loop
+        self._linger_s = linger_s
+        self._input_unfinished = input_unfinished
+        self._closing = False
+        self._timer: asyncio.TimerHandle | None = None
+        # Bound once: these are called for every chunk.
+        self.write = transport.write  # type: ignore[method-assign]
+        self.get_write_buffer_size = transport.get_write_buffer_size  # type: ignore[method-assign]
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        """As the transport has it."""
+        return self._transport.get_extra_info(name, default)
+
+    def pause_reading(self) -> None:
+        """Stop delivering input."""
+        if not self._transport.is_closing():
+            self._transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        """Deliver input again."""
+        if not self._transport.is_closing():
+            self._transport.resume_reading()
+
+    def is_closing(self) -> bool:
+        """`close` or `abort` was called, or the connection is lost."""
+        return self._closing or self._transport.is_closing()
+
+    def close(self) -> None:
+        """Deliver what was written, then close."""
+        if self.is_closing():
+            return
+        self._closing = True
+        if self._input_unfinished() and self._transport.can_write_eof():
+            self._transport.write_eof()
+            self._transport.resume_reading()
+        else:
+            self._transport.close()
+        self._timer = self._loop.call_later(self._linger_s, self._transport.abort)
+
+    def reset(self) -> None:
+        """Close with a reset: says "not complete" where the end of the connection is the end of the body."""
+        raw: socket.socket = self._transport.get_extra_info("socket")
+        raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _LINGER_OFF)
+        self._closing = True
+        self._transport.close()
+
+    def abort(self) -> None:
+        """Close at once, whatever is left to send."""
+        self._closing = True
+        self._transport.abort()
+
+    def closed(self) -> None:
+        """The connection is lost; forget the timer."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
