@@ -1,13 +1,14 @@
-"""The ASGI application: finds the route and answers what routes refuse."""
+"""The ASGI application: finds the route, lets faults happen, answers what routes refuse."""
 
+import asyncio
 import uuid
 from collections.abc import Awaitable, Callable
 
 from epp.simserver.control import ControlRoutes
 from epp.simserver.core import SimCore
-from epp.simserver.errors import ApiError
-from epp.simserver.exchange import Exchange, Receive, Scope, Send
-from epp.simserver.inference import InferenceRoutes
+from epp.simserver.errors import ApiError, draining, engine_dead, queue_full
+from epp.simserver.exchange import BrokenOffError, Exchange, Receive, Scope, Send
+from epp.simserver.inference import INFERENCE_PATHS, InferenceRoutes
 
 __all__ = ["SimApp"]
 
@@ -18,31 +19,69 @@ class SimApp:
     """Routes of one server."""
 
     def __init__(self, core: SimCore) -> None:
-        self._settings = core.settings
+        self._core = core
         self._routes = _routes(core)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one HTTP request."""
         exchange = Exchange(scope, receive, send)
-        if self._settings.request_id_headers:
+        if self._core.settings.request_id_headers:
             request_id = exchange.header(b"x-request-id") or uuid.uuid4().hex
             exchange.echo_headers.append((b"x-request-id", request_id.encode("latin-1")))
+        try:
+            await exchange.read()
+            await exchange.while_connected(self._serve(exchange))
+        except (ConnectionError, BrokenOffError):
+            return
+
+    async def _serve(self, exchange: Exchange) -> None:
+        try:
+            await self._take_fault(exchange)
+            await self._dispatch(exchange)
+        except ApiError as error:
+            await exchange.answer(error.status, error.body)
+
+    async def _dispatch(self, exchange: Exchange) -> None:
         methods = self._routes.get(exchange.path)
         if methods is None:
             await exchange.answer_json(404, {"detail": "Not Found"})
         elif exchange.method not in methods:
             await exchange.answer_json(405, {"detail": "Method Not Allowed"})
         else:
-            await _serve(exchange, methods[exchange.method])
+            await methods[exchange.method](exchange)
+
+    async def _take_fault(self, exchange: Exchange) -> None:
+        """Let happen what goes wrong before the head; the rest is left to the exchange."""
+        inference = exchange.path in INFERENCE_PATHS
+        header = exchange.header(b"x-sim-fault")
+        try:
+            fault = self._core.faults.take(exchange.path, header, inference=inference)
+        except ValueError as error:
+            raise ApiError(400, str(error), "BadRequestError", "x-sim-fault") from error
+        exchange.fault = fault
+        await asyncio.sleep(fault.slow_head_s)
+        if fault.status is not None:
+            raise queue_full() if fault.status == 503 else ApiError.plain(fault.status)
+        if fault.head:
+            await _fail_head(exchange, fault.head)
 
 
-async def _serve(exchange: Exchange, handler: Handler) -> None:
-    try:
-        await handler(exchange)
-    except ApiError as error:
-        await exchange.answer(error.status, error.body)
-    except ConnectionError:
-        return
+async def _fail_head(exchange: Exchange, fault: str) -> None:
+    match fault:
+        case "draining":
+            raise draining()
+        case "engine-dead":
+            raise engine_dead()
+        case "hang":
+            await exchange.gone()
+        case "reset-before-head":
+            await exchange.reset()
+        case "close-before-head":
+            await exchange.close()
+        case _:
+            exchange.write_raw(b"this is not HTTP\r\n\r\n")
+            await exchange.close()
+    raise BrokenOffError
 
 
 def _routes(core: SimCore) -> dict[str, dict[str, Handler]]:

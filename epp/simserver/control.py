@@ -58,7 +58,7 @@ class ControlRoutes:
 
     async def tokenize(self, exchange: Exchange) -> None:
         """POST /tokenize: a prompt or messages."""
-        tokens = parse_tokenize(parse_json(await exchange.body()), self._core.vocabulary)
+        tokens = parse_tokenize(parse_json(exchange.body), self._core.vocabulary)
         await exchange.answer_json(
             200,
             {
@@ -71,7 +71,7 @@ class ControlRoutes:
 
     async def detokenize(self, exchange: Exchange) -> None:
         """POST /detokenize: the text of token ids."""
-        tokens = parse_json(await exchange.body()).get("tokens")
+        tokens = parse_json(exchange.body).get("tokens")
         if not isinstance(tokens, list) or not all(isinstance(token, int) for token in tokens):
             raise validation_error("list_type", "body.tokens", "Input should be a valid list")
         await exchange.answer_json(200, {"prompt": self._core.vocabulary.decode(tokens)})
@@ -106,6 +106,7 @@ class ControlRoutes:
         if level not in ("1", "2"):
             raise ApiError(400, "level must be 1 or 2", "BadRequestError", "level")
         self._core.sleep_level = int(level)
+        self._core.refusal = sleeping
         self._core.runner.fail_all(sleeping())
         self._core.engine.reset_prefix_cache()
         self._core.metrics.set_sleep_level(self._core.sleep_level)
@@ -114,6 +115,7 @@ class ControlRoutes:
     async def wake_up(self, exchange: Exchange) -> None:
         """POST /wake_up."""
         self._core.sleep_level = 0
+        self._core.refusal = None
         self._core.metrics.set_sleep_level(0)
         await exchange.answer(200, content_type=None)
 
@@ -129,7 +131,7 @@ class ControlRoutes:
 
     async def add_fault(self, exchange: Exchange) -> None:
         """POST /sim/faults {"fault", "times", "path"}."""
-        data = parse_json(await exchange.body())
+        data = parse_json(exchange.body)
         try:
             self._core.faults.add(
                 str(data.get("fault")), times=data.get("times", 1), path=data.get("path", "")

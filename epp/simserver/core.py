@@ -2,9 +2,11 @@
 
 import time
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from epp.engine import Engine
+from epp.simserver.errors import ApiError
 from epp.simserver.faults import Faults
 from epp.simserver.generation import GenerationService
 from epp.simserver.metrics import SimMetrics
@@ -28,7 +30,8 @@ class SeenRequest:
 class SimCore:
     """One server: engine, tokenizer, metrics, faults, and what it was told by its administrator.
 
-    `sleep_level` is 0 while awake. `inference_in_flight` counts HTTP requests, as vLLM's `/load` does.
+    `refusal` makes the error that every new request gets, None while they are served. `sleep_level` is 0
+    while awake. `inference_in_flight` counts HTTP requests, as vLLM's `/load` does.
     """
 
     def __init__(self, settings: SimSettings) -> None:
@@ -41,6 +44,6 @@ class SimCore:
         self.faults = Faults()
         self.seen: deque[SeenRequest] = deque(maxlen=settings.record_requests)
         self.created = int(time.time())
-        self.draining = False
+        self.refusal: Callable[[], ApiError] | None = None
         self.sleep_level = 0
         self.inference_in_flight = 0

@@ -5,10 +5,13 @@ import contextlib
 import json
 import socket
 import struct
-from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any
+from collections.abc import Awaitable, Callable, Coroutine, MutableMapping
+from typing import Any, NoReturn
 
-__all__ = ["Exchange"]
+from epp.simserver.errors import engine_dead
+from epp.simserver.faults import NO_FAULT
+
+__all__ = ["BrokenOffError", "Exchange"]
 
 JSON = b"application/json"
 EVENT_STREAM = b"text/event-stream; charset=utf-8"
@@ -19,16 +22,26 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
 
+class BrokenOffError(Exception):
+    """The body was ended by a fault; there is nothing more to write."""
+
+
 class Exchange:
-    """Reads the request and writes the answer with vLLM's headers, in vLLM's order."""
+    """Reads the request and writes the answer with vLLM's headers, in vLLM's order.
+
+    `fault` is what goes wrong with the body of the answer; `app` has dealt with the head before. A body that
+    is broken off raises BrokenOffError in whoever writes it.
+    """
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self.method: str = scope["method"]
         self.path: str = scope["path"]
         self.query: bytes = scope["query_string"]
         self.headers: tuple[tuple[bytes, bytes], ...] = tuple(scope["headers"])
+        self.body = b""
+        self.fault = NO_FAULT
         self.echo_headers: list[tuple[bytes, bytes]] = []
-        self.chunks_sent = 0
+        self._chunks_sent = 0
         self._transport: asyncio.Transport = scope["extensions"]["sim"]["transport"]
         self._receive = receive
         self._send = send
@@ -39,40 +52,53 @@ class Exchange:
         value = self._by_name.get(name)
         return None if value is None else value.decode("latin-1")
 
-    async def body(self) -> bytes:
-        """The whole request body; raises ConnectionError when the client left before its end."""
+    async def read(self) -> None:
+        """Take the whole request body in; raises ConnectionError when the client left before its end."""
         parts = []
-        while True:
+        more = True
+        while more:
             message = await self._receive()
             if message["type"] == "http.disconnect":
                 raise ConnectionError("the client left")
             parts.append(message.get("body", b""))
-            if not message.get("more_body"):
-                return b"".join(parts)
+            more = message.get("more_body", False)
+        self.body = b"".join(parts)
 
     async def gone(self) -> None:
-        """Wait until the client has left; only after `body`."""
+        """Wait until the client has left; only after `read`."""
         while (await self._receive())["type"] != "http.disconnect":
             pass
 
+    async def while_connected(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do `work`, but drop it as soon as the client has left; what it raises is raised here."""
+        working = asyncio.ensure_future(work)
+        leaving = asyncio.ensure_future(self.gone())
+        try:
+            await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            leaving.cancel()
+            working.cancel()
+            await asyncio.gather(working, leaving, return_exceptions=True)
+        if not working.cancelled():
+            working.result()
+
     async def answer(self, status: int, body: bytes = b"", content_type: bytes | None = JSON) -> None:
         """A whole answer."""
+        if self.fault.body == "error-event":
+            self.fault = NO_FAULT
+            status, body, content_type = 500, engine_dead().body, JSON
         headers = [(b"content-length", b"%d" % len(body))]
         if content_type is not None:
             headers.append((b"content-type", content_type))
         await self._start(status, headers)
+        if self.fault.body:
+            await self.chunk(body[: len(body) // 2])
+            await self._break_off()
         await self._send({"type": "http.response.body", "body": body})
-        self.chunks_sent += 1
 
     async def answer_json(self, status: int, data: object) -> None:
         """A whole answer in JSON."""
-        await self.answer(status, _encode(data))
-
-    async def answer_half(self, status: int, data: object) -> None:
-        """The head of an answer in JSON and half of its body."""
-        body = _encode(data)
-        await self._start(status, [(b"content-length", b"%d" % len(body)), (b"content-type", JSON)])
-        await self.chunk(body[: len(body) // 2])
+        await self.answer(status, json.dumps(data, ensure_ascii=False, separators=(",", ":")).encode())
 
     async def start_stream(self) -> None:
         """The head of an event stream."""
@@ -80,8 +106,10 @@ class Exchange:
 
     async def chunk(self, data: bytes) -> None:
         """One chunk of a stream."""
+        if self.fault.body and self._chunks_sent >= self.fault.body_chunks:
+            await self._break_off()
+        self._chunks_sent += 1
         await self._send({"type": "http.response.body", "body": data, "more_body": True})
-        self.chunks_sent += 1
 
     async def end_stream(self) -> None:
         """The end of a stream."""
@@ -107,10 +135,22 @@ class Exchange:
         headers = [*headers, (b"vary", b"Origin"), *self.echo_headers]
         await self._send({"type": "http.response.start", "status": status, "headers": headers})
 
+    async def _break_off(self) -> NoReturn:
+        """End the body in the way the fault says."""
+        match self.fault.body:
+            case "reset-after":
+                await self.reset()
+            case "truncate":
+                await self.close()
+            case "hang-after":
+                await self.gone()
+            case _:
+                self.fault = NO_FAULT
+                await self.chunk(b"data: " + engine_dead().body + b"\n\n")
+                await self.chunk(b"data: [DONE]\n\n")
+                await self.end_stream()
+        raise BrokenOffError
+
     async def _until_closed(self) -> None:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self.gone(), 1.0)
-
-
-def _encode(data: object) -> bytes:
-    return json.dumps(data, ensure_ascii=False, separators=(",", ":")).encode()

@@ -20,7 +20,7 @@ import math
 from collections import deque
 from dataclasses import dataclass, replace
 
-__all__ = ["FaultPlan", "Faults", "parse_faults"]
+__all__ = ["NO_FAULT", "FaultPlan", "Faults", "parse_faults"]
 
 HEAD_FAULTS = ("draining", "engine-dead", "hang", "reset-before-head", "close-before-head", "garbage-head")
 BODY_FAULTS = ("reset-after", "truncate", "hang-after", "error-event")
@@ -105,7 +105,10 @@ class Faults:
         return len(self._queue)
 
     def take(self, path: str, header: str | None, *, inference: bool) -> FaultPlan:
-        """The fault of this request: the one its header asks for, else the first that waits for its path."""
+        """The fault of this request: what its header asks for, else the first that waits for its path.
+
+        Raises ValueError when the header cannot be read.
+        """
         if header is not None:
             return parse_faults(header)
         for entry in self._queue:

@@ -4,7 +4,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from epp.engine import FinishReason, Timeline
+from epp.engine import FinishReason
 
 __all__ = ["DONE", "FINGERPRINT", "ReplyHead", "Usage", "event"]
 
@@ -17,23 +17,14 @@ def event(data: object) -> bytes:
     return b"data: %s\n\n" % json.dumps(data, ensure_ascii=False, separators=(",", ":")).encode()
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Usage:
-    """Token counts of one HTTP request. `cached_tokens` is None where the server does not tell it."""
+    """Token counts of one HTTP request. Cached tokens are None where the server does not tell them."""
 
     prompt_tokens: int
-    completion_tokens: int = 0
+    completion_tokens: int
     cached_tokens: int | None = None
     created_cache_tokens: int | None = None
-
-    def note_hit(self, timeline: Timeline, block_tokens: int, *, chat: bool) -> None:
-        """Take the cached tokens from the first sequence that produced a token, as vLLM does."""
-        if self.cached_tokens is not None:
-            return
-        self.cached_tokens = timeline.gpu_hit_tokens + timeline.cpu_hit_tokens
-        if chat:
-            full = self.prompt_tokens // block_tokens * block_tokens
-            self.created_cache_tokens = max(0, full - self.cached_tokens)
 
     def in_reply(self) -> dict[str, Any]:
         """`usage` of a reply that is not streamed."""

@@ -172,7 +172,7 @@ def _generation(
         stream=bool(data.get("stream")),
         include_usage=bool(options.get("include_usage")),
         continuous_usage=bool(options.get("include_usage") and options.get("continuous_usage_stats")),
-        runs_to_limit=bool(data.get("ignore_eos")) and limit is not None,
+        runs_to_limit=bool(data.get("ignore_eos")),
         seed=seed if isinstance(seed, int) else 0,
         salt=data.get("cache_salt") or "",
         request_id=data.get("request_id"),

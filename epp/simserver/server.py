@@ -13,6 +13,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from epp.simserver.app import SimApp
 from epp.simserver.core import SimCore
+from epp.simserver.errors import draining, engine_dead
 from epp.simserver.settings import SimSettings
 
 __all__ = ["SimServer"]
@@ -97,7 +98,15 @@ class SimServer:
 
     def begin_drain(self) -> None:
         """Refuse new requests with vLLM's 500; probes go on answering 200, streams go on."""
-        self.core.draining = True
+        self.core.refusal = draining
+
+    def fail_engine(self) -> None:
+        """Let the engine process die under the API process: streams end in an error event, requests get 500.
+
+        vLLM's API process follows within 2 s; call `kill` for that.
+        """
+        self.core.refusal = engine_dead
+        self.core.runner.fail_all(engine_dead())
 
     async def drain(self) -> None:
         """What SIGTERM does: drain for at most `shutdown_timeout_s`, then stop."""
