@@ -185,7 +185,7 @@ class Connection(asyncio.Protocol):
             self._deliver(exchange)
         except Exception as error:  # noqa: BLE001  a fault of the sink must not look like one of the endpoint
             self._report(error)
-            self._close_and_fail(ErrorKind.ABORTED_AFTER_HEAD, "the receiver of the response failed", exchange)
+            self._close_and_fail(ErrorKind.ABORTED_AFTER_HEAD, "the receiver failed", exchange)
             return
         if self._exchange is not exchange:
             return

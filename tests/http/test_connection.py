@@ -370,7 +370,7 @@ class TestFaultySinks:
         line.send(sink)
         line.receive(LENGTH_2 + b"ab")
 
-        assert sink.events == [*events, failure(kind, "the receiver of the response failed")]
+        assert sink.events == [*events, failure(kind, "the receiver failed")]
         assert [str(context["exception"]) for context in line.timers.reported] == [raise_in]
         assert line.transport.aborted
 

@@ -79,6 +79,11 @@ def test_headers_listed_by_connection_are_dropped_in_both_directions():
     assert to_client(*listed) == ANSWER
 
 
+@pytest.mark.parametrize("value", [b"close", b"keep-alive", b"Keep-Alive, Close", b""])
+def test_connection_that_lists_no_header_drops_only_itself(value):
+    assert to_endpoint((b"connection", value), (b"accept", b"*/*")) == [(b"accept", b"*/*"), *OWN]
+
+
 def test_connection_cannot_remove_what_the_router_sets():
     headers = to_endpoint(
         (b"connection", b"x-forwarded-for, x-request-id"), (b"x-forwarded-for", b"198.51.100.1")
