@@ -1,6 +1,5 @@
 """The picker's configuration as it takes effect: typed, defaulted, with the origin of every value."""
 
-import dataclasses
 import hashlib
 import json
 from collections.abc import Mapping
@@ -40,10 +39,11 @@ class PluginInstance:
 
 @dataclass(frozen=True, slots=True)
 class WeightedScorer:
-    """A scorer's name and its weight in a profile."""
+    """A scorer's name and its weight in a profile; `path` is where it is referenced."""
 
     name: str
     weight: float
+    path: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,13 +116,17 @@ def parameter_values(parameters: Any) -> dict[str, Any]:
     }
 
 
+def _profile_content(profile: Profile) -> list[Any]:
+    return [profile.name, profile.filters, [(s.name, s.weight) for s in profile.scorers], profile.picker]
+
+
 def configuration_hash(
     plugins: tuple[PluginInstance, ...], profiles: tuple[Profile, ...], handler: str, views: tuple[View, ...]
 ) -> str:
     """Equal for configurations that decide equally, whatever the order of their plugins."""
     content = {
         "plugins": sorted([p.name, p.type, sorted(parameter_values(p.parameters).items())] for p in plugins),
-        "profiles": [dataclasses.asdict(profile) for profile in profiles],
+        "profiles": [_profile_content(profile) for profile in profiles],
         "handler": handler,
         "views": sorted(
             [v.producer, v.tier, v.block_bytes, v.max_blocks, v.auto_tune, v.capacity_blocks] for v in views

@@ -4,7 +4,7 @@ from types import MappingProxyType
 from typing import Final
 
 from epp.config.compatibility import read_feature_gates
-from epp.config.declared import DeclaredPlugin, DeclaredPlugins, read_plugins, read_profiles
+from epp.config.declared import DeclaredPlugin, read_plugins, read_profiles
 from epp.config.document import MappingNode, Node, describe, parse
 from epp.config.effective import EffectiveConfig, PluginInstance, configuration_hash
 from epp.config.producers import resolve_producers, with_producer
@@ -97,7 +97,8 @@ def _load(reader: Reader, root: MappingNode, registry: Registry, source: str) ->
     producers, reads = resolve_producers(reader, plugins)
     views = build_views(reader, producers)
     scheduling = resolve_scheduling(reader, plugins, profiles, registry)
-    instances = (*_instances(plugins, reads), *scheduling.implied)
+    declared = [p for p in plugins.by_name.values() if p.kind is not PluginKind.INERT]
+    instances = (*(_instance(reader, p, reads) for p in declared), *scheduling.implied)
     return EffectiveConfig(
         plugins=instances,
         profiles=scheduling.profiles,
@@ -111,12 +112,8 @@ def _load(reader: Reader, root: MappingNode, registry: Registry, source: str) ->
     )
 
 
-def _instances(plugins: DeclaredPlugins, reads: dict[str, str]) -> list[PluginInstance]:
-    return [_instance(p, reads) for p in plugins.by_name.values() if p.kind is not PluginKind.INERT]
-
-
-def _instance(plugin: DeclaredPlugin, reads: dict[str, str]) -> PluginInstance:
+def _instance(reader: Reader, plugin: DeclaredPlugin, reads: dict[str, str]) -> PluginInstance:
     producer = reads.get(plugin.name)
-    parameters = with_producer(plugin, producer) if producer else plugin.parameters
+    parameters = with_producer(reader, plugin, producer) if producer else plugin.parameters
     origin = f"line {plugin.node.line}"
     return PluginInstance(plugin.name, plugin.type, plugin.kind, parameters, origin, plugin.path)

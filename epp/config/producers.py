@@ -63,9 +63,12 @@ def producer_of(parameters: Any) -> str | None:
     return name or None
 
 
-def with_producer(plugin: DeclaredPlugin, producer: str) -> Any:
+def with_producer(reader: Reader, plugin: DeclaredPlugin, producer: str) -> Any:
     """The plugin's parameters with the producer it reads filled in."""
     attribute, _ = params_of(type(plugin.parameters))[PRODUCER_KEY]
+    if producer_of(plugin.parameters) is None:
+        why = "it has index parameters of its own" if _own_keys(plugin) else "it names no producer"
+        reader.provenance[f"{plugin.path}.parameters.{PRODUCER_KEY}"] = f"implied: {why}"
     return dataclasses.replace(plugin.parameters, **{attribute: producer})
 
 

@@ -78,7 +78,7 @@ def _profile(
     for reference, plugin in _resolved(reader, declared, plugins):
         _check_weight(reader, reference, plugin)
         if plugin.kind is PluginKind.SCORER:
-            scorers.append(WeightedScorer(plugin.name, _weight(reader, reference)))
+            scorers.append(WeightedScorer(plugin.name, _weight(reader, reference), reference.path))
         elif plugin.kind is PluginKind.FILTER:
             filters.append(plugin.name)
         elif plugin.kind is PluginKind.PICKER:
@@ -162,12 +162,12 @@ def _all_plugins(reader: Reader, plugins: DeclaredPlugins, picker: str | None) -
     filters, scorers, pickers = (
         [plugin.name for plugin in plugins.of_kind(kind)] for kind in _SCHEDULING_KINDS
     )
-    for index in range(len(scorers)):
-        reader.provenance[f"{path}.plugins[{index}].weight"] = "default"
+    weighted = [WeightedScorer(name, 1.0, f"{path}.plugins[{i}]") for i, name in enumerate(scorers)]
+    reader.provenance |= {f"{scorer.path}.weight": "default" for scorer in weighted}
     if not scorers and not plugins.broken:
         reader.warn("plugins", "no scorer is declared, so every endpoint ties")
     chosen = _picker(reader, "plugins", None, pickers, picker, plugins)
-    return Profile("default", tuple(filters), tuple(WeightedScorer(name, 1.0) for name in scorers), chosen)
+    return Profile("default", tuple(filters), tuple(weighted), chosen)
 
 
 def _warn_unreferenced(reader: Reader, plugins: DeclaredPlugins, declared: list[DeclaredProfile]) -> None:
