@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-__all__ = ["Endpoint", "EndpointMetrics", "EndpointSpec", "ModelInfo", "Pool"]
+__all__ = ["Endpoint", "EndpointMetrics", "EndpointSpec", "ModelInfo", "ModelLoad", "Pool"]
 
 _NO_LABELS: Mapping[str, str] = MappingProxyType({})
 
@@ -42,6 +42,15 @@ class ModelInfo:
 
 
 @dataclass(frozen=True, slots=True)
+class ModelLoad:
+    """The load of one of several models behind one address."""
+
+    waiting: float | None = None
+    running: float | None = None
+    kv_usage: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class EndpointMetrics:
     """One scrape. None: the page does not say (never 0). Data-parallel engines are summed or divided.
 
@@ -61,6 +70,9 @@ class EndpointMetrics:
         process_start: `process_start_time_seconds`; another value is another incarnation.
         engine: "vllm", "sglang", … as guessed from the names on the page.
         awake: False while the engine sleeps; what it held is gone then.
+        engines: data-parallel engines behind this address.
+        waiting_for_capacity: the part of `waiting` that no load of offloaded blocks or adapters explains.
+        by_model: load of each model, only when the page tells of more than one.
     """
 
     waiting: float | None = None
@@ -81,6 +93,9 @@ class EndpointMetrics:
     process_start: float | None = None
     engine: str | None = None
     awake: bool | None = None
+    engines: int | None = None
+    waiting_for_capacity: float | None = None
+    by_model: Mapping[str, ModelLoad] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
