@@ -12,7 +12,7 @@ A prompt is a sequence of fields, each ended by a byte that UTF-8 cannot contain
     0xF8 PART     nothing; the end of such a part
 
 No count or length stands before content, so that longer text, more parts and more messages keep all earlier
-bytes. Strings stand decoded, as UTF-8, after a quote where other JSON may stand; that JSON stands as the client
+bytes. Strings stand decoded, as UTF-8, after a quote where other JSON may stand; JSON stands as the client
 wrote it. Two prompts of the same bytes are the same prompt, but for collisions of a medium's 128-bit digest.
 """
 

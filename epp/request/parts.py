@@ -59,6 +59,8 @@ def _write_object(out: PromptBytes, raw: bytes, *, may_nest: bool) -> None:
 
 def _write_members(out: PromptBytes, raw: bytes, *, may_nest: bool) -> None:
     for name, value in _decode_members(raw).items():
+        if out.is_full:
+            break
         if may_nest and name == "content" and bytes(value).startswith(b"["):
             out.nested(name)
             write_parts(out, _decode_list(value), may_nest=False)
