@@ -6,6 +6,8 @@
     │   ├── UnauthorizedError        401
     │   ├── ForbiddenError           403
     │   ├── ModelNotFoundError       404
+    │   ├── RouteNotFoundError       404
+    │   ├── MethodNotAllowedError    405
     │   ├── RequestTimeoutError      408
     │   ├── PayloadTooLargeError     413
     │   ├── UnsupportedEncodingError 415
@@ -31,8 +33,9 @@ from typing import ClassVar
 
 __all__ = [
     "BadRequestError", "ClientDisconnectedError", "ClientError", "ConfigError", "ConfigProblem", "EppError",
-    "FirstByteTimeoutError", "ForbiddenError", "HeadTooLargeError", "InternalError", "ModelNotFoundError",
-    "NoEndpointsError", "OverloadedError", "PayloadTooLargeError", "RequestTimeoutError", "SaturatedError",
+    "FirstByteTimeoutError", "ForbiddenError", "HeadTooLargeError", "InternalError", "MethodNotAllowedError", "ModelNotFoundError",
+    "NoEndpointsError", "OverloadedError", "PayloadTooLargeError", "RequestTimeoutError", "RouteNotFoundError",
+    "SaturatedError",
     "ShuttingDownError", "UnauthorizedError", "UnavailableError", "UnsupportedEncodingError",
     "UpstreamConnectError", "UpstreamError", "UpstreamProtocolError",
 ]  # fmt: skip
@@ -91,6 +94,20 @@ class ModelNotFoundError(ClientError):
 
     status = 404
     code = "model_not_found"
+
+
+class RouteNotFoundError(ClientError):
+    """The control surface has no such route."""
+
+    status = 404
+    code = "route_not_found"
+
+
+class MethodNotAllowedError(ClientError):
+    """The control surface has the route for another method."""
+
+    status = 405
+    code = "method_not_allowed"
 
 
 class RequestTimeoutError(ClientError):

@@ -3,12 +3,12 @@
 import json
 import time
 from collections.abc import Callable, Iterable, Mapping
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from epp.compose import CoreOptions, compose
 from epp.config import load_config
+from epp.config.builtin import builtin_config
 from epp.director.pick import Pick, pick_now
 from epp.director.types import RequestHead
 from epp.endpoints.spec import parse_endpoint
@@ -66,5 +66,5 @@ class Picker:
 
 def _config_text(config: str | Path | None) -> tuple[str, str]:
     if config is None:
-        return resources.files("epp.config").joinpath("default.yaml").read_text(), "built-in default.yaml"
+        return builtin_config(), "built-in default.yaml"
     return Path(config).read_text(), str(config)

@@ -10,7 +10,7 @@ from starlette.exceptions import HTTPException
 from epp.api import debug, health, pick
 from epp.api.openapi import RelayedRoute, describe
 from epp.api.ports import Ports
-from epp.errors import BadRequestError, EppError
+from epp.errors import BadRequestError, EppError, MethodNotAllowedError, RouteNotFoundError
 from epp.http.errors import error_response
 
 __all__ = ["create_control_app"]
@@ -57,9 +57,5 @@ async def _validation_error(_request: Request, error: Exception) -> Response:
 async def _http_error(_request: Request, error: Exception) -> Response:
     if not isinstance(error, HTTPException):
         raise error
-    failure = BadRequestError(str(error.detail))
-    failure.status, failure.code = (
-        error.status_code,
-        "not_found" if error.status_code == 404 else "http_error",
-    )  # type: ignore[misc]
-    return _render(failure)
+    kind = {404: RouteNotFoundError, 405: MethodNotAllowedError}.get(error.status_code, BadRequestError)
+    return _render(kind(str(error.detail)))

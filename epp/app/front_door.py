@@ -6,14 +6,20 @@ from typing import Any, Final
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from epp.api.access import ADMIN_LISTENER
-from epp.errors import EppError, ForbiddenError
-from epp.http.errors import render_error
+from epp.errors import EppError, ForbiddenError, NoEndpointsError
+from epp.http import new_request_id
+from epp.proxy.errors import render_error
+from epp.proxy.heads import request_id_of
 
-__all__ = ["ENGINE_ADMIN_PATHS", "FrontDoor", "admin_door"]
+__all__ = ["ENGINE_ADMIN_PATHS", "FrontDoor", "Lifespan", "admin_door"]
+
+Lifespan = Callable[[Receive, Send], Awaitable[None]]
 
 # Answered for the pool on every listener: load balancers and clients ask for them where they send requests.
 _POOL_PATHS: Final = frozenset({"/healthz", "/readyz", "/health", "/ping", "/version", "/v1/models"})
-_CONTROL_PATHS: Final = frozenset({"/metrics", "/pick", "/docs", "/docs/oauth2-redirect", "/openapi.json", "/redoc"})
+_CONTROL_PATHS: Final = frozenset(
+    {"/metrics", "/pick", "/docs", "/docs/oauth2-redirect", "/openapi.json", "/redoc"}
+)
 _CONTROL_PREFIX: Final = "/debug/"
 
 # They change or stop the engine, or tell its configuration: nobody's clients should reach them by accident.
@@ -50,27 +56,24 @@ class FrontDoor:
     """Dispatches by path; knows no request's content."""
 
     def __init__(
-        self,
-        relay: ASGIApp,
-        control: ASGIApp,
-        *,
-        control_here: bool,
-        allow_engine_admin: bool,
-        new_request_id: Callable[[], str],
-        lifespan: Callable[[Receive, Send], Awaitable[None]] | None = None,
+        self, *, control_here: bool, allow_engine_admin: bool, lifespan: Lifespan | None = None
     ) -> None:
         """`control_here` is False when the control surface has a listener of its own."""
-        self._relay = relay
-        self._control = control
         self._control_here = control_here
         self._allow_engine_admin = allow_engine_admin
-        self._new_request_id = new_request_id
         self._lifespan = lifespan
+        self._relay: ASGIApp = _not_started
+        self._control: ASGIApp = _not_started
+
+    def attach(self, relay: ASGIApp, control: ASGIApp) -> None:
+        """Say who serves; before that every request is answered with 503."""
+        self._relay = relay
+        self._control = control
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one connection of the ASGI server."""
         if scope["type"] == "lifespan":
-            await _lifespan(self._lifespan, receive, send)
+            await (self._lifespan or _no_lifespan)(receive, send)
         elif scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 1008, "reason": "websockets are not relayed"})
         else:
@@ -81,18 +84,25 @@ class FrontDoor:
         if path in _POOL_PATHS or (_is_control(path) and self._control_here):
             await self._control(scope, receive, send)
         elif _is_control(path):
-            await self._refuse(send, ForbiddenError("this route is served on the admin port"))
+            await _refuse(scope, send, ForbiddenError("this route is served on the admin port"))
         elif _is_engine_admin(path) and not self._allow_engine_admin:
-            await self._refuse(
-                send, ForbiddenError("engine administration is closed here; --allow-engine-admin opens it")
+            await _refuse(
+                scope,
+                send,
+                ForbiddenError("engine administration is closed here; --allow-engine-admin opens it"),
             )
         else:
             await self._relay(scope, receive, send)
 
-    async def _refuse(self, send: Send, error: EppError) -> None:
-        answer = render_error(error, self._new_request_id())
-        await send({"type": "http.response.start", "status": answer.status, "headers": answer.headers})
-        await send({"type": "http.response.body", "body": answer.body})
+
+async def _refuse(scope: Scope, send: Send, error: EppError) -> None:
+    answer = render_error(error, request_id_of(scope["headers"], new_request_id))
+    await send({"type": "http.response.start", "status": answer.status, "headers": answer.headers})
+    await send({"type": "http.response.body", "body": answer.body})
+
+
+async def _not_started(scope: Scope, _receive: Receive, send: Send) -> None:
+    await _refuse(scope, send, NoEndpointsError("the router is starting"))
 
 
 def _is_control(path: str) -> bool:
@@ -103,15 +113,10 @@ def _is_engine_admin(path: str) -> bool:
     return path in ENGINE_ADMIN_PATHS or path.startswith(_ENGINE_ADMIN_PREFIX)
 
 
-async def _lifespan(
-    run: Callable[[Receive, Send], Awaitable[None]] | None, receive: Receive, send: Send
-) -> None:
-    if run is not None:
-        await run(receive, send)
-        return
-    while (message := await receive())["type"] != "lifespan.shutdown":
+async def _no_lifespan(receive: Receive, send: Send) -> None:
+    for _ in range(2):
+        message = await receive()
         await send({"type": f"{message['type']}.complete"})
-    await send({"type": "lifespan.shutdown.complete"})
 
 
 def admin_door(control: ASGIApp) -> ASGIApp:

@@ -15,7 +15,8 @@ class RequestRecord:
     """One request, from its arrival to its end; emitted exactly once, when everything is released.
 
     It keeps references and renders nothing. Times are monotonic seconds of the director's callers; durations
-    are seconds. It never holds prompts, bodies or credentials.
+    are seconds. `decision` leads to the request's prompts and headers: an observer that keeps a record beyond
+    the call keeps it without them.
 
     Attributes:
         request_id: id of the request, as sent to client and endpoint.
@@ -37,6 +38,7 @@ class RequestRecord:
         error: code of the router's own error; None when the answer is an endpoint's.
         dropped: reason sent in `x-llm-d-request-dropped-reason`; None when none was.
         endpoint: `host:port` of the last endpoint tried; None when none was.
+        slot: its slot at that time; None when no endpoint was tried, or nobody said.
         attempts: endpoints the request was sent to or tried to connect to, repeats counted.
         executions: attempts that count against the retry contract's limit.
         retries: kind of each failed attempt, in order; the first `attempts - 1` of them were repeated.
@@ -72,6 +74,7 @@ class RequestRecord:
     error: str | None = None
     dropped: str | None = None
     endpoint: str | None = None
+    slot: int | None = None
     attempts: int = 0
     executions: int = 0
     retries: tuple[FailureKind, ...] = ()

@@ -73,7 +73,7 @@ class Upkeep:
         self._ratios.set_initial(model, bytes_per_token)
 
     def tick(self, now: float) -> bool:
-        """Periodic work in small steps; True while the index has more to clean."""
+        """Periodic work in small steps; True when the index has nothing left to clean."""
         self._table.refresh_staleness(now, self._staleness_s())
         return self._index.sweep(_SWEEP_BUDGET)
 

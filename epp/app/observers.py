@@ -1,0 +1,122 @@
+"""Everything that watches requests: metrics, access log, decision log, process log."""
+
+import logging
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from epp import __version__
+from epp.clock import Clock
+from epp.compose import Core
+from epp.config import EffectiveConfig, Settings
+from epp.director.views import TierView, capacity_mismatch, capacity_tokens
+from epp.observability.access_log import AccessLog
+from epp.observability.decisions import DecisionLog
+from epp.observability.guard import guarded
+from epp.observability.line_writer import LineWriter
+from epp.observability.logs import configure_logging
+from epp.observability.metrics import (
+    CONTENT_TYPE,
+    BuildInfo,
+    IndexView,
+    Metrics,
+    MetricsOptions,
+    Sources,
+    ViewLabels,
+)
+from epp.proxy import Relay
+from epp.scheduling.producers.approx_prefix_cache import DEFAULT_PRODUCER
+
+__all__ = ["Observers"]
+
+logger = logging.getLogger("epp")
+
+
+class Observers:
+    """Registered with the director in the order in which they see a request's record."""
+
+    metrics_content_type = CONTENT_TYPE
+
+    def __init__(
+        self, settings: Settings, config: EffectiveConfig, core: Core, relay: Relay, clock: Clock
+    ) -> None:
+        self._settings = settings
+        self._human = _human(settings)
+        state = core.state
+        sources = Sources(
+            table=core.table,
+            ledger=state.ledger,
+            health=state.health,
+            catalog=state.catalog,
+            now=clock.monotonic,
+            index_views=[_index_view(core, view) for view in state.views],
+            bytes_per_token=state.ratios.models,
+            buffered_bytes=lambda: relay.buffered_bytes,
+        )
+        self.metrics = Metrics(
+            sources,
+            BuildInfo(__version__, config_hash=config.hash),
+            tuple(
+                ViewLabels(view.name, DEFAULT_PRODUCER, view.tier.value, view.block_bytes)
+                for view in state.views
+            ),
+            MetricsOptions(pool_name=settings.pool_name),
+        )
+        self.decisions = DecisionLog(settings.receipts.keep, clock.wall)
+        file = settings.access_log.file
+        self._writer = LineWriter(Path(file)) if file else LineWriter(stream=sys.stdout.buffer)
+        self._access_log = AccessLog(
+            self._writer.write, clock.wall, human=self._human, prefix=settings.access_log.prefix
+        )
+        self._register(core)
+
+    def _register(self, core: Core) -> None:
+        watchers: dict[str, Callable[..., None]] = {
+            "metrics": self.metrics.observe,
+            "decisions": self.decisions.observe,
+        }
+        if self._settings.access_log.enabled:
+            watchers["access_log"] = self._access_log.observe
+        core.director.observers.extend(
+            guarded(name, observe, self._observer_failed) for name, observe in watchers.items()
+        )
+
+    def start(self) -> None:
+        """Begin to write logs."""
+        configure_logging(self._settings.log.level, human=self._human)
+        self._writer.start()
+
+    def stop(self) -> None:
+        """Write what waits."""
+        self._writer.close()
+
+    def reopen(self) -> None:
+        """Open the access log's file anew."""
+        self._writer.reopen()
+
+    def _observer_failed(self, name: str, error: Exception) -> None:
+        self.metrics.observer_failed(name)
+        logger.error("observer %s failed", name, exc_info=error)
+
+    def scrape_failed(self, address: str, kind: str) -> None:
+        """Count a failed scrape."""
+        self.metrics.scrape_failed(address, kind)
+
+
+def _human(settings: Settings) -> bool:
+    if settings.log.format == "auto":
+        return sys.stderr.isatty()
+    return settings.log.format == "human"
+
+
+def _index_view(core: Core, view: TierView) -> IndexView:
+    index = core.state.index
+    return IndexView(
+        plugin_name=view.name,
+        plugin_type=DEFAULT_PRODUCER,
+        tier=view.tier.value,
+        entries=lambda slot: index.blocks(view.index_view, slot),
+        tokens=lambda slot: index.tokens(view.index_view, slot),
+        capacity_tokens=lambda endpoint: capacity_tokens(view, endpoint),
+        mismatch=lambda endpoint: capacity_mismatch(view, endpoint),
+    )

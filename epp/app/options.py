@@ -1,0 +1,76 @@
+"""From server settings to what each adapter and the core want."""
+
+import time
+
+from epp.compose import CoreOptions
+from epp.config import Settings
+from epp.director.director import Limits
+from epp.director.retry import RetryPolicy
+from epp.endpoints.health import HealthPolicy
+from epp.http import UpstreamSettings
+from epp.proxy.settings import ProxySettings
+
+__all__ = ["core_options", "proxy_settings", "staleness_s", "upstream_settings"]
+
+_DEFAULT_STALENESS_S = 2.0
+
+
+def staleness_s(settings: Settings) -> float:
+    """Age at which a scrape is stale: what is set, and never less than three intervals."""
+    wanted = settings.metrics.staleness_threshold_s or _DEFAULT_STALENESS_S
+    return max(wanted, 3 * (settings.metrics.refresh_interval_s or 0.0))
+
+
+def core_options(settings: Settings) -> CoreOptions:
+    """Options of the decision core."""
+    threshold_s = staleness_s(settings)
+    return CoreOptions(
+        seed=settings.seed,
+        retry=RetryPolicy(
+            max_executions=settings.retry.max_executions,
+            budget_share=settings.retry.budget_percent / 100,
+            budget_minimum=settings.retry.budget_minimum,
+        ),
+        limits=Limits(
+            inflated_bytes=settings.max_inflated_bytes,
+            inflight_per_endpoint=settings.max_inflight_per_endpoint,
+        ),
+        health=HealthPolicy(
+            consecutive_failures=settings.health.eject_after,
+            backoff_s=settings.health.ejection_time_s,
+            max_backoff_s=settings.health.max_ejection_time_s,
+        ),
+        slow_start_s=settings.slow_start_s,
+        staleness_s=lambda: threshold_s,
+        timer=time.perf_counter,
+    )
+
+
+def upstream_settings(settings: Settings) -> UpstreamSettings:
+    """Timeouts and limits of connections to endpoints."""
+    upstream = settings.upstream
+    return UpstreamSettings(
+        connect_timeout_s=upstream.connect_timeout_s,
+        first_byte_timeout_s=upstream.first_byte_timeout_s,
+        idle_timeout_s=upstream.idle_timeout_s,
+        total_timeout_s=upstream.total_timeout_s,
+        keep_alive_s=upstream.keep_alive_s,
+        max_connections_per_origin=upstream.max_connections_per_endpoint,
+    )
+
+
+def proxy_settings(settings: Settings) -> ProxySettings:
+    """Limits and timeouts of the front door."""
+    return ProxySettings(
+        max_head_bytes=settings.client.max_head_bytes,
+        max_headers=settings.client.max_headers,
+        max_request_bytes=settings.max_request_bytes,
+        max_buffered_bytes=settings.max_buffered_bytes,
+        head_timeout_s=settings.client.head_timeout_s,
+        body_timeout_s=settings.client.body_timeout_s,
+        total_timeout_s=settings.upstream.total_timeout_s,
+        keep_alive_s=settings.client.keep_alive_s,
+        drain_timeout_s=settings.drain_timeout_s,
+        expose_endpoint=settings.receipts.expose_endpoint,
+        stream_error_event=settings.stream.error_event,
+    )

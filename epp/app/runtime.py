@@ -1,0 +1,136 @@
+"""One router: every adapter around one core, started and stopped together."""
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from typing import Any
+
+from epp import __version__
+from epp.api.access import AccessPolicy
+from epp.api.app import create_control_app
+from epp.api.ports import Ports
+from epp.app.front_door import FrontDoor, admin_door
+from epp.app.observers import Observers
+from epp.app.options import core_options, proxy_settings, upstream_settings
+from epp.app.readiness import readiness
+from epp.app.routes import RELAYED_ROUTES
+from epp.app.sources import PoolSources
+from epp.clock import Clock, SystemClock
+from epp.compose import compose
+from epp.config import EffectiveConfig, Settings
+from epp.config.report import config_as_dict
+from epp.director import Exchange
+from epp.director.receipts import receipt_line
+from epp.http import UpstreamPool
+from epp.proxy import Relay
+
+__all__ = ["Runtime"]
+
+logger = logging.getLogger("epp")
+
+_TICK_S = 0.05
+_SWEEP_PAUSE_S = 0.001
+
+
+class Runtime:
+    """Made on a running event loop; nothing in it is shared with another one.
+
+    Attributes:
+        app: the ASGI application of the main listener.
+        admin_app: that of the admin listener.
+        relay: what serves relayed paths.
+        control: the control surface.
+    """
+
+    def __init__(self, settings: Settings, config: EffectiveConfig, clock: Clock | None = None) -> None:
+        self.settings = settings
+        self.config = config
+        self.clock = clock or SystemClock()
+        self.proxy_settings = proxy_settings(settings)
+        self.core = compose(config, core_options(settings))
+        self.access = AccessPolicy(settings.admin_key.value if settings.admin_key else None)
+        self.pool = UpstreamPool(upstream_settings(settings))
+        self.relay = Relay(
+            self.core.director, self.pool, self.proxy_settings, clock=self.clock, explain=self._explain
+        )
+        self.observers = Observers(settings, config, self.core, self.relay, self.clock)
+        self.sources = PoolSources(settings, self.core, self.pool, self.clock, self.observers.scrape_failed)
+        self.draining = False
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._failed: dict[str, str] = {}
+        self.control = create_control_app(self._ports(), RELAYED_ROUTES)
+        self.admin_app = admin_door(self.control)
+        self.app = FrontDoor(
+            control_here=not settings.admin_port, allow_engine_admin=settings.allow_engine_admin
+        )
+        self.app.attach(self.relay, self.control)
+
+    async def start(self) -> None:
+        """Begin to log, to scrape and to clean up."""
+        self.observers.start()
+        for warning in (*self.config.warnings, *self.core.warnings):
+            logger.warning("configuration: %s", warning)
+        await self.sources.start()
+        self._spawn("upkeep", self._upkeep())
+        logger.info(
+            "epp started",
+            extra={"version": __version__, "config": self.config.source, "config_hash": self.config.hash},
+        )
+
+    def begin_drain(self) -> None:
+        """Fail readiness; the server lets what is in flight end."""
+        if not self.draining:
+            self.draining = True
+            logger.info("draining", extra={"in_flight": self.relay.in_flight})
+
+    async def stop(self) -> None:
+        """End everything that `start` began."""
+        for task in self._tasks.values():
+            task.cancel()
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+        await self.sources.stop()
+        await self.pool.close()
+        logger.info("epp stopped")
+        self.observers.stop()
+
+    def reopen_logs(self) -> None:
+        """Open log files anew, for log rotation."""
+        self.observers.reopen()
+
+    def _explain(self, exchange: Exchange, scope: Any) -> str | None:
+        return receipt_line(self.core.state, exchange) if self.access.allows(scope) else None
+
+    def _ports(self) -> Ports:
+        return Ports(
+            director=self.core.director,
+            clock=self.clock,
+            access=self.access,
+            readiness=lambda: readiness(
+                self.core, self.clock.monotonic(), draining=self.draining, failed=self._failed
+            ),
+            metrics=self.observers.metrics.render_slices,
+            metrics_content_type=self.observers.metrics_content_type,
+            decisions=self.observers.decisions,
+            configuration=lambda: config_as_dict(self.config),
+            max_request_bytes=self.settings.max_request_bytes,
+            version=__version__,
+        )
+
+    async def _upkeep(self) -> None:
+        while True:
+            clean = self.core.upkeep.tick(self.clock.monotonic())
+            self.sources.follow_pool()
+            await asyncio.sleep(_TICK_S if clean else _SWEEP_PAUSE_S)
+
+    def _spawn(self, name: str, work: Coroutine[Any, Any, None]) -> None:
+        """Run background work; if it dies, readiness fails and names it."""
+        task = asyncio.create_task(work, name=name)
+        task.add_done_callback(self._on_task_end)
+        self._tasks[name] = task
+
+    def _on_task_end(self, task: asyncio.Task[None]) -> None:
+        if task.cancelled():
+            return
+        error = task.exception()
+        self._failed[task.get_name()] = type(error).__name__ if error else "ended"
+        logger.error("background task %s ended", task.get_name(), exc_info=error)

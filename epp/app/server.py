@@ -1,0 +1,95 @@
+"""A process that serves: sockets, signals, drain."""
+
+import asyncio
+import gc
+import signal
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import uvloop
+
+from epp.app.runtime import Runtime
+from epp.config import EffectiveConfig, Settings
+from epp.proxy.server import EppServer, bind_socket
+
+__all__ = ["Started", "serve"]
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """What a caller may want to know when the listeners are open."""
+
+    url: str
+    admin_url: str | None
+
+
+def serve(
+    settings: Settings, config: EffectiveConfig, on_started: Callable[[Started], None] | None = None
+) -> None:
+    """Serve until SIGTERM or SIGINT has been followed by a drain.
+
+    Raises:
+        OSError: a port is taken.
+    """
+    uvloop.run(serve_async(settings, config, on_started))
+
+
+async def serve_async(
+    settings: Settings, config: EffectiveConfig, on_started: Callable[[Started], None] | None = None
+) -> None:
+    """`serve` on the running loop."""
+    with bind_socket(settings.host, settings.port) as main, _admin_socket(settings) as admin:
+        runtime = Runtime(settings, config)
+        await runtime.start()
+        try:
+            await _run(runtime, settings, main, admin, on_started)
+        finally:
+            await runtime.stop()
+
+
+def _admin_socket(settings: Settings) -> socket.socket:
+    """The admin listener's socket; unbound when there is none."""
+    return bind_socket(settings.host, settings.admin_port) if settings.admin_port else socket.socket()
+
+
+async def _run(
+    runtime: Runtime,
+    settings: Settings,
+    main: socket.socket,
+    admin: socket.socket,
+    on_started: Callable[[Started], None] | None,
+) -> None:
+    server = EppServer(
+        runtime.app,
+        runtime.proxy_settings,
+        admin_app=runtime.admin_app if settings.admin_port else None,
+        on_drain=runtime.begin_drain,
+        on_drain_timeout=runtime.relay.shut_down,
+    )
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, _on_signal, server)
+    loop.add_signal_handler(signal.SIGHUP, runtime.reopen_logs)
+    serving = asyncio.create_task(server.serve([main], [admin] if settings.admin_port else []))
+    await server.started.wait()
+    # What was built so far lives as long as the process: the collector need not look at it again.
+    gc.collect()
+    gc.freeze()
+    if on_started is not None:
+        on_started(Started(_url(main), _url(admin) if settings.admin_port else None))
+    await serving
+
+
+def _on_signal(server: EppServer) -> None:
+    """The first signal drains, a second one stops."""
+    if server.draining:
+        server.stop()
+    else:
+        server.begin_drain()
+
+
+def _url(bound: socket.socket) -> str:
+    host, port = bound.getsockname()[:2]
+    shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)
+    return f"http://{shown}:{port}"

@@ -1,0 +1,109 @@
+"""`epp demo`: the router in front of simulated vLLM servers, from nothing."""
+
+import argparse
+import subprocess
+import sys
+from contextlib import ExitStack
+
+from epp.app.server import Started
+from epp.cli.serve import picker_config, serve_until_signal
+from epp.config import Settings
+from epp.endpoints.spec import parse_endpoints
+
+__all__ = ["add_parser", "run"]
+
+_READY = "listening on "
+
+NEXT = """
+epp is ready on {url}, in front of {count} simulated vLLM servers:
+  {servers}
+
+Try next, in another terminal:
+  {program} tour --url {url}
+      one long prompt twice, then a full GPU tier: which tier serves what, and where requests go
+  curl -si {url}/v1/chat/completions -H 'content-type: application/json' -H 'x-epp-explain: 1' \\
+      -d '{{"messages": [{{"role": "user", "content": "Hello"}}], "max_tokens": 16}}'
+      x-epp-endpoint names the server, x-epp-decision says why
+  curl -s {url}/debug/decisions?limit=1
+  curl -s {url}/metrics | grep epp_
+  {program} serve --help
+      the same in front of your own servers
+Press Ctrl-C to stop everything.
+"""
+
+
+def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the command."""
+    parser = subparsers.add_parser(
+        "demo",
+        allow_abbrev=False,
+        help="the router in front of simulated vLLM servers",
+        description="Start simulated vLLM servers (GPU tier of 8,192 tokens, CPU tier of 65,536 tokens each, so "
+        "that both can be filled by hand) and the router in front of them. Needs the extra 'sim'.",
+    )
+    parser.add_argument(
+        "--port", type=int, default=8080, help="port of the router, 0 for a free one (%(default)s)"
+    )
+    parser.add_argument("--servers", type=int, default=4, metavar="N", help="simulated servers (%(default)s)")
+    parser.add_argument("--config", metavar="FILE", help="an EndpointPickerConfig (the built-in one)")
+    parser.add_argument(
+        "--time-scale", default="1", metavar="S", help="model seconds in a real one (%(default)s)"
+    )
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Start servers and router; everything ends together."""
+    if arguments.servers < 1:
+        print("epp demo: --servers must be at least 1", file=sys.stderr)
+        return 2
+    with ExitStack() as stack:
+        servers = [stack.enter_context(_Server(arguments.time_scale)) for _ in range(arguments.servers)]
+        urls = [server.url() for server in servers]
+        settings = Settings(
+            host="127.0.0.1", port=arguments.port, config=arguments.config, endpoint=parse_endpoints(urls)
+        )
+
+        def announce(started: Started) -> None:
+            program = "epp" if sys.argv[0].endswith("epp") else f"{sys.executable} -m epp"
+            text = NEXT.format(url=started.url, count=len(urls), servers="\n  ".join(urls), program=program)
+            print(text, flush=True)
+
+        return serve_until_signal(settings, picker_config(settings), announce)
+
+
+class _Server:
+    """One simulated server in a process of its own; leaving the context ends it."""
+
+    def __init__(self, time_scale: str) -> None:
+        command = [sys.executable, "-m", "epp", "sim-server", "--host", "127.0.0.1", "--port", "0"]
+        command += [
+            "--gpu-blocks",
+            "512",
+            "--cpu-blocks",
+            "4096",
+            "--time-scale",
+            time_scale,
+            "--report-cpu-tier",
+        ]
+        # A session of its own: Ctrl-C reaches the router, which drains before the servers go.
+        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
+
+    def __enter__(self) -> "_Server":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.terminate()
+        self._process.wait()
+
+    def url(self) -> str:
+        """Its address, once it listens.
+
+        Raises:
+            SystemExit: it did not start.
+        """
+        stdout = self._process.stdout
+        line = stdout.readline() if stdout is not None else ""
+        if not line.startswith(_READY):
+            raise SystemExit("epp demo: a simulated server did not start; its message stands above")
+        return line.removeprefix(_READY).strip()

@@ -1,0 +1,85 @@
+"""`epp serve`: the router."""
+
+import argparse
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from epp.app.server import Started, serve
+from epp.config import EffectiveConfig, Settings, add_settings_flags, load_config, load_settings
+from epp.config.builtin import builtin_config
+from epp.errors import ConfigError, ConfigProblem
+
+__all__ = ["add_parser", "run", "serve_until_signal"]
+
+EPILOG = """\
+examples:
+  epp serve --endpoint http://10.0.0.1:8000 --endpoint http://10.0.0.2:8000
+      the built-in configuration, on port 8080
+  epp serve --config config/tiered-prefix-cpu.yaml --endpoint http://10.0.0.1:8000 --port 9000
+  EPP_ENDPOINT="http://10.0.0.1:8000 http://10.0.0.2:8000" epp serve --settings settings.yaml
+      flags over environment over file over defaults; `epp check --settings` shows what is in effect
+
+exit codes: 0 drained after SIGTERM or SIGINT; 1 the port is taken; 2 the configuration is wrong
+"""
+
+
+def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the command with one flag a setting."""
+    parser = subparsers.add_parser(
+        "serve",
+        allow_abbrev=False,
+        help="route requests to vLLM servers (the default command)",
+        description="Route OpenAI requests to the vLLM server that holds most of their prefix, in its GPU or "
+        "its CPU tier, and is least busy.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add_settings_flags(parser)
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Serve until SIGTERM or SIGINT."""
+    settings, _sources, notices = load_settings(arguments, os.environ, _read_text)
+    for notice in notices:
+        print(f"epp: {notice}", file=sys.stderr)
+    if not settings.endpoint:
+        remedy = "give --endpoint http://host:port once for each vLLM server; `epp demo` needs none"
+        raise ConfigError([ConfigProblem("endpoint", "no endpoint is configured", remedy)], "settings")
+    return serve_until_signal(settings, picker_config(settings))
+
+
+def picker_config(settings: Settings) -> EffectiveConfig:
+    """The configuration that the settings name, else the built-in one.
+
+    Raises:
+        ConfigError: it cannot be read or used.
+    """
+    if settings.config is None:
+        return load_config(builtin_config(), "built-in default.yaml")
+    try:
+        text = _read_text(settings.config)
+    except (OSError, UnicodeDecodeError) as error:
+        problem = ConfigProblem(
+            "config", f"{settings.config} cannot be read: {error}", "name a readable YAML file"
+        )
+        raise ConfigError([problem], "settings") from None
+    return load_config(text, settings.config)
+
+
+def serve_until_signal(
+    settings: Settings, config: EffectiveConfig, on_started: Callable[[Started], None] | None = None
+) -> int:
+    """Serve; `on_started` is called once when the listeners are open."""
+    try:
+        serve(settings, config, on_started)
+    except OSError as error:
+        print(f"epp: cannot listen on {settings.host}:{settings.port}: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _read_text(path: str) -> str:
+    return Path(path).read_text(encoding="utf-8")

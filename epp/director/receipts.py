@@ -1,0 +1,68 @@
+"""Receipts: a decision with what was predicted for every candidate, and why the others were none."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from epp.director.director import State
+from epp.director.exchange import Exchange
+from epp.director.views import Tier, predicted_hits
+from epp.endpoints.health import takes_requests
+from epp.endpoints.types import Endpoint
+from epp.scheduling.contracts import Decision
+from epp.scheduling.receipt import Excluded, PredictedHit, header_value, render
+
+__all__ = ["receipt", "receipt_line"]
+
+
+def receipt(state: State, exchange: Exchange, picked: Endpoint) -> dict[str, Any]:
+    """The whole receipt, for JSON; see `epp.scheduling.receipt.render` for its keys."""
+    decision = _decided(exchange)
+    hits = {e.slot: _hit(state, exchange, e) for e in decision.primary.candidates}
+    return render(decision, picked, hits, _excluded(state, exchange))
+
+
+def receipt_line(state: State, exchange: Exchange) -> str | None:
+    """One line for `x-epp-decision`; None when nothing was dispatched on a decision."""
+    if exchange.decision is None or exchange.hold is None:
+        return None
+    picked = exchange.hold.endpoint
+    if all(candidate.slot != picked.slot for candidate in exchange.decision.primary.candidates):
+        return None
+    hits = {picked.slot: _hit(state, exchange, picked)}
+    return header_value(exchange.decision, picked, hits, _excluded(state, exchange))
+
+
+def _decided(exchange: Exchange) -> Decision:
+    if exchange.decision is None:
+        raise ValueError("the exchange was not scheduled")
+    return exchange.decision
+
+
+def _hit(state: State, exchange: Exchange, endpoint: Endpoint) -> PredictedHit:
+    if exchange.chains is None:
+        return PredictedHit()
+    hits = predicted_hits(state.views, endpoint, exchange.matches, exchange.prompt_tokens)
+    return PredictedHit(hits.get(Tier.GPU), hits.get(Tier.CPU))
+
+
+def _excluded(state: State, exchange: Exchange) -> Iterator[Excluded]:
+    """Endpoints that were ruled out before the profile ran."""
+    cycle = _decided(exchange).cycle
+    serving = {e.slot for e in exchange.resolution.endpoints} if exchange.resolution else set()
+    considered = {e.slot for e in cycle.candidates}
+    for endpoint in state.table.pool.endpoints:
+        if endpoint.slot not in considered:
+            yield Excluded(endpoint.address, _why(state, endpoint, cycle.now, served=endpoint.slot in serving))
+
+
+def _why(state: State, endpoint: Endpoint, now: float, *, served: bool) -> str:
+    if not served:
+        return "serves another model"
+    if endpoint.draining:
+        return "draining"
+    if not takes_requests(endpoint):
+        return "asleep"
+    ejection = state.health.ejected(endpoint, now)
+    if ejection is not None:
+        return f"ejected: {ejection.cause}"
+    return "at its limit of requests in flight"
