@@ -8,8 +8,7 @@ Three dialects stand in the same place and differ in names:
   `cache_read_input_tokens` and `cache_creation_input_tokens`; `output_tokens`.
 """
 
-from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -18,6 +17,7 @@ from epp.response.types import Usage
 __all__ = ["merge_usage", "usage_in_document", "usage_of"]
 
 _MAX_DIGITS: Final = 15  # no request has more tokens
+_MAX_COUNT: Final = 10**_MAX_DIGITS - 1
 
 
 class _Document(msgspec.Struct, gc=False):
@@ -48,11 +48,11 @@ def usage_of(reported: object) -> Usage | None:
 
     A count is a non-negative int, or a string of digits; anything else counts as not reported.
     """
-    if not isinstance(reported, Mapping):
+    if not isinstance(reported, dict):
         return None
     usage = Usage(
         prompt_tokens=_prompt_tokens(reported),
-        completion_tokens=_first_count(reported, "completion_tokens", "output_tokens"),
+        completion_tokens=_either(reported, "completion_tokens", "output_tokens"),
         cached_tokens=_cached_tokens(reported),
     )
     return None if usage == Usage() else usage
@@ -69,9 +69,9 @@ def merge_usage(earlier: Usage | None, later: Usage | None) -> Usage | None:
     )
 
 
-def _prompt_tokens(reported: Mapping[str, object]) -> int | None:
+def _prompt_tokens(reported: dict[Any, Any]) -> int | None:
     """The whole prompt; Anthropic's input leaves out what the cache read and wrote."""
-    tokens = _first_count(reported, "prompt_tokens", "input_tokens")
+    tokens = _either(reported, "prompt_tokens", "input_tokens")
     if tokens is None:
         return None
     read = _count(reported.get("cache_read_input_tokens")) or 0
@@ -79,25 +79,23 @@ def _prompt_tokens(reported: Mapping[str, object]) -> int | None:
     return tokens + read + written
 
 
-def _cached_tokens(reported: Mapping[str, object]) -> int | None:
+def _cached_tokens(reported: dict[Any, Any]) -> int | None:
     for name in ("prompt_tokens_details", "input_tokens_details"):
         details = reported.get(name)
-        if isinstance(details, Mapping):
+        if isinstance(details, dict):
             return _count(details.get("cached_tokens"))
     return _count(reported.get("cache_read_input_tokens"))
 
 
-def _first_count(reported: Mapping[str, object], *names: str) -> int | None:
-    counts = (_count(reported.get(name)) for name in names)
-    return next((count for count in counts if count is not None), None)
+def _either(reported: dict[Any, Any], name: str, other_name: str) -> int | None:
+    count = _count(reported.get(name))
+    return _count(reported.get(other_name)) if count is None else count
 
 
 def _count(value: object) -> int | None:
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= _MAX_DIGITS:
         return int(value)
-    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 10**_MAX_DIGITS:
-        return value
-    return None
+    return value if type(value) is int and 0 <= value <= _MAX_COUNT else None  # a bool is no count
 
 
 def _larger(one: int | None, other: int | None) -> int | None:
