@@ -218,7 +218,6 @@ class Engine:
         sequence.blocks = held + self._gpu.allocate(cpu_hits)
         sequence.registered_blocks = len(held)
         sequence.computed_tokens = len(sequence.blocks) * size
-        self._cpu.touch(keys)
         if not sequence.admitted:
             self._count_lookup(sequence, len(held) * size, cpu_hits * size)
             sequence.admitted = True
