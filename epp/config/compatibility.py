@@ -90,7 +90,7 @@ def refuse_unbuilt(
     reader: Reader, path: str, node: Node | None, what: str, remedy: str = "remove it"
 ) -> None:
     """Report something that the Go picker has and this router does not."""
-    reader.problem(path, node, f"{what} is not supported yet", remedy)
+    reader.problem(path, node, f"{what}: not yet supported", remedy)
 
 
 def read_feature_gates(reader: Reader, node: Node | None) -> None:

@@ -181,5 +181,5 @@ def _read_weight(reader: Reader, node: Node | None, path: str) -> float | None:
     """A finite number that is not negative; an integer is as good as a fraction."""
     weight = reader.number(node, path) if node is not None else None
     if weight is not None and weight < 0:
-        reader.problem(path, node, f"must not be negative, not {weight:g}", "write 0 to switch a scorer off")
+        reader.problem(path, node, f"must be 0 or more, not {weight:g}", "write 0 to switch a scorer off")
     return weight

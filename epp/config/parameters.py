@@ -74,5 +74,4 @@ def _default_remedy(value: Any, param: Param) -> str:
     near = closest(value, param.choices) if isinstance(value, str) else None
     if near:
         return f"did you mean {near!r}?"
-    shown = "none" if param.default is None else param.default
-    return f"leave it out for the default ({shown})"
+    return "leave it out" if param.default is None else f"leave it out for the default ({param.default})"

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from epp.config.declared import DeclaredPlugin, DeclaredPlugins
 from epp.config.document import Node
-from epp.config.reader import Reader, listed
+from epp.config.reader import Reader, listed, unknown_word_remedy
 from epp.scheduling.producers.approx_prefix_cache import DEFAULT_PRODUCER, PrefixIndexParameters
 from epp.scheduling.registry import PluginKind, params_of
 
@@ -121,8 +121,9 @@ def _wanted(
     if named in producers or named in (DEFAULT_PRODUCER, *plugins.broken):
         return named
     message = f"reference to undefined producer {named!r}"
-    known = listed(producers) or "none"
-    remedy = f"declare a plugin of type {DEFAULT_PRODUCER} with that name; producers here: {known}"
+    remedy = unknown_word_remedy(
+        named, tuple(producers), f"declare an {DEFAULT_PRODUCER} so named; producers here"
+    )
     reader.problem(path, plugin.parameter(PRODUCER_KEY), message, remedy)
     return None
 

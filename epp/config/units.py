@@ -5,11 +5,11 @@ from typing import Final
 
 __all__ = ["format_duration", "format_size", "parse_duration", "parse_size"]
 
-_DURATION_PART: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
-_DURATION: Final = re.compile(r"(?:\d+(?:\.\d+)?(?:ms|s|m|h))+")
-_PLAIN_SECONDS: Final = re.compile(r"\d+(?:\.\d+)?")
+_DURATION_PART: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h)")
+_DURATION: Final = re.compile(r"(?:[0-9]+(?:\.[0-9]+)?(?:ms|s|m|h))+")
+_PLAIN_SECONDS: Final = re.compile(r"[0-9]+(?:\.[0-9]+)?")
 _MILLISECONDS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000}
-_SIZE: Final = re.compile(r"(\d+(?:\.\d+)?) ?([A-Za-z]*)")
+_SIZE: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?([A-Za-z]*)")
 _BYTES: Final = {
     "": 1, "B": 1,
     "k": 10**3, "kB": 10**3, "M": 10**6, "MB": 10**6, "G": 10**9, "GB": 10**9,
@@ -49,8 +49,8 @@ def parse_size(text: str) -> int:
 def format_duration(seconds: float) -> str:
     """The shortest spelling that `parse_duration` reads back as the same value."""
     if seconds and seconds < 1:
-        return f"{seconds * 1000:g}ms"
-    return f"{seconds:g}s"
+        return f"{seconds * 1000:.12g}ms"
+    return f"{seconds:.12g}s"
 
 
 def format_size(size_bytes: int) -> str:

@@ -60,7 +60,7 @@ def _tier(producer: Producer, producers: Sequence[Producer]) -> tuple[Tier, str]
 def _block_bytes(reader: Reader, producer: Producer) -> int:
     size, tokens = producer.parameters.block_size_bytes, producer.parameters.block_size_tokens
     if size and tokens and size != tokens * _BYTES_PER_TOKEN:
-        message = f"blockSizeTokens: {tokens} is {tokens * _BYTES_PER_TOKEN} bytes, but blockSize says {size}"
+        message = f"{tokens} tokens are {tokens * _BYTES_PER_TOKEN} bytes, but blockSize says {size}"
         reader.problem(*producer.where("blockSizeTokens"), message, "keep one of them")
     if size:
         return size
