@@ -78,13 +78,10 @@ class SchedulingProfile:
         kept = cycle.candidates
         excluded: list[tuple[Endpoint, str]] = []
         for plugin in self.filters:
-            before = kept
-            kept = plugin.filter(replace(cycle, candidates=before))
-            if len(kept) == len(before):
-                kept = before
-            else:
-                slots = {endpoint.slot for endpoint in kept}
-                excluded += [(endpoint, plugin.name) for endpoint in before if endpoint.slot not in slots]
+            passed = plugin.filter(replace(cycle, candidates=kept))
+            if len(passed) < len(kept):
+                excluded += _dropped(plugin.name, kept, passed)
+                kept = passed
             if not kept:
                 break
         return kept, tuple(excluded)
@@ -124,6 +121,13 @@ class SchedulingProfile:
         )
         weighted = [(column.scores, column.weight) for column in columns if column is not None]
         return _SnapshotColumns(slots, columns, add_weighted([0.0] * len(slots), weighted, slots))
+
+
+def _dropped(
+    name: str, before: tuple[Endpoint, ...], after: tuple[Endpoint, ...]
+) -> list[tuple[Endpoint, str]]:
+    slots = {endpoint.slot for endpoint in after}
+    return [(endpoint, name) for endpoint in before if endpoint.slot not in slots]
 
 
 def _scored(scorer: Scorer, weight: float, cycle: Cycle) -> ScoredColumn:

@@ -53,7 +53,7 @@ def render(
     result, cycle = decision.primary, decision.cycle
     places = sorted(
         range(len(result.candidates)),
-        key=lambda place: (result.candidates[place].slot != picked.slot, -result.totals[place]),
+        key=lambda place: (result.candidates[place].address != picked.address, -result.totals[place]),
     )
     columns = [(column.scorer, column.weight, list(column.scores)) for column in result.columns]
     return {
@@ -114,7 +114,7 @@ def header_value(
     `...` says so.
     """
     result = decision.primary
-    place = next(i for i, endpoint in enumerate(result.candidates) if endpoint.slot == picked.slot)
+    place = next(i for i, endpoint in enumerate(result.candidates) if endpoint.address == picked.address)
     words = [
         _safe(picked.address),
         f"total={result.totals[place]:.3f}/{_weight_sum(result):g}",

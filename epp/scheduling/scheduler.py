@@ -1,6 +1,7 @@
 """The scheduler: a profile handler over profiles."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from epp.endpoints.types import Endpoint
 from epp.errors import InternalError
@@ -38,9 +39,15 @@ class Scheduler:
         return Decision(cycle, done[self.handler.primary(done)], done)
 
     def on_picked(self, decision: Decision, endpoint: Endpoint) -> None:
-        """The request of `decision` goes to `endpoint`: told to plugins of the primary profile with a memory."""
-        for observer in self._observers[decision.primary.profile]:
-            observer.on_picked(decision.cycle, endpoint)
+        """The request of `decision` goes to `endpoint`: plugins of the primary profile may remember it.
+
+        They see the candidates that the filters left, as when they scored.
+        """
+        observers = self._observers[decision.primary.profile]
+        if observers:
+            seen = replace(decision.cycle, candidates=decision.primary.candidates)
+            for observer in observers:
+                observer.on_picked(seen, endpoint)
 
 
 def _observers(profile: SchedulingProfile) -> tuple[PickObserver, ...]:
