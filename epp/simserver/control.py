@@ -7,8 +7,9 @@ from urllib.parse import parse_qs
 from epp.simserver.core import SimCore
 from epp.simserver.errors import ApiError, sleeping, validation_error
 from epp.simserver.exchange import Exchange
+from epp.simserver.fields import parse_json
 from epp.simserver.metrics import CONTENT_TYPE_PLAIN_1_0_0
-from epp.simserver.requests import parse_json, parse_tokenize
+from epp.simserver.requests import parse_tokenize
 
 __all__ = ["ControlRoutes"]
 

@@ -1,7 +1,8 @@
 """Failures in the shape and words of vLLM 0.32."""
 
-import json
 from http import HTTPStatus
+
+from epp.simserver.compact import compact_json
 
 __all__ = [
     "ApiError",
@@ -21,11 +22,8 @@ class ApiError(Exception):
     def __init__(self, status: int, message: str, error_type: str, param: str | None = None) -> None:
         super().__init__(message)
         self.status = status
-        self.body = json.dumps(
-            {"error": {"message": message, "type": error_type, "param": param, "code": status}},
-            ensure_ascii=False,
-            separators=(",", ":"),
-        ).encode()
+        error = {"message": message, "type": error_type, "param": param, "code": status}
+        self.body = compact_json({"error": error})
 
     @classmethod
     def plain(cls, status: int) -> "ApiError":

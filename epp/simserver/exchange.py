@@ -2,12 +2,12 @@
 
 import asyncio
 import contextlib
-import json
 import socket
 import struct
 from collections.abc import Awaitable, Callable, Coroutine, MutableMapping
 from typing import Any, NoReturn
 
+from epp.simserver.compact import compact_json
 from epp.simserver.errors import engine_dead
 from epp.simserver.faults import NO_FAULT
 
@@ -98,7 +98,7 @@ class Exchange:
 
     async def answer_json(self, status: int, data: object) -> None:
         """A whole answer in JSON."""
-        await self.answer(status, json.dumps(data, ensure_ascii=False, separators=(",", ":")).encode())
+        await self.answer(status, compact_json(data))
 
     async def start_stream(self) -> None:
         """The head of an event stream."""

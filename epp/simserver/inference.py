@@ -8,7 +8,8 @@ from typing import Any
 from epp.simserver.core import SeenRequest, SimCore
 from epp.simserver.errors import ApiError, queue_full
 from epp.simserver.exchange import Exchange
-from epp.simserver.requests import Generation, parse_chat, parse_completion, parse_json
+from epp.simserver.fields import parse_json
+from epp.simserver.requests import Generation, parse_chat, parse_completion
 from epp.simserver.settings import SimSettings
 from epp.simserver.vocabulary import Vocabulary
 

@@ -1,10 +1,10 @@
 """Answers and chunks in the shape of vLLM 0.32, key by key in its order."""
 
-import json
 from dataclasses import dataclass
 from typing import Any
 
 from epp.engine import FinishReason
+from epp.simserver.compact import compact_json
 
 __all__ = ["DONE", "FINGERPRINT", "ReplyHead", "Usage", "event"]
 
@@ -14,7 +14,7 @@ DONE = b"data: [DONE]\n\n"
 
 def event(data: object) -> bytes:
     """One server-sent event."""
-    return b"data: %s\n\n" % json.dumps(data, ensure_ascii=False, separators=(",", ":")).encode()
+    return b"data: %s\n\n" % compact_json(data)
 
 
 @dataclass(frozen=True, slots=True)

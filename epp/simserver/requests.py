@@ -1,16 +1,15 @@
 """Bodies of inference requests, read and refused as vLLM does."""
 
-import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from epp.simserver.errors import bad_request, model_not_found, validation_error
+from epp.simserver.fields import optional, positive_int, wrong_type
 from epp.simserver.settings import SimSettings
 from epp.simserver.template import render_chat
 from epp.simserver.vocabulary import Vocabulary
 
-__all__ = ["Generation", "parse_chat", "parse_completion", "parse_json", "parse_tokenize"]
+__all__ = ["Generation", "parse_chat", "parse_completion", "parse_tokenize"]
 
 COMPLETION_MAX_TOKENS = 16
 """vLLM's default for /v1/completions."""
@@ -46,73 +45,44 @@ class Generation:
     echo_texts: tuple[str, ...] = ()
 
 
-def parse_json(body: bytes) -> dict[str, Any]:
-    """A JSON object; raises ApiError 400 otherwise."""
-    try:
-        data = json.loads(body)
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        position = getattr(error, "pos", 0)
-        reason = getattr(error, "msg", "not UTF-8")
-        raise validation_error(
-            "json_invalid",
-            f"body.{position}",
-            "JSON decode error",
-            input="<dict of 0 items>",
-            ctx={"error": reason},
-        ) from error
-    if not isinstance(data, dict):
-        message = "Input should be a valid dictionary or object to extract fields from"
-        raise validation_error("model_attributes_type", "body", message, input=f"<{type(data).__name__}>")
-    return data
-
-
 def parse_chat(data: dict[str, Any], settings: SimSettings, vocabulary: Vocabulary) -> Generation:
     """A body of /v1/chat/completions; raises ApiError."""
-    messages = _messages(data)
-    limit = _positive_int(data, "max_completion_tokens") or _positive_int(data, "max_tokens")
-    text = render_chat(
-        messages,
-        data.get("tools") or (),
-        data.get("documents") or (),
-        generation_prompt=data.get("add_generation_prompt") is not False,
-    )
-    ids = vocabulary.encode(text)
+    ids = vocabulary.encode(_rendered_chat(data))
+    limit = positive_int(data, "max_completion_tokens") or positive_int(data, "max_tokens")
     return _generation(data, settings, (ids,), chat=True, limit=limit, counted_exactly=False)
 
 
 def parse_completion(data: dict[str, Any], settings: SimSettings, vocabulary: Vocabulary) -> Generation:
     """A body of /v1/completions; raises ApiError."""
     prompts = _prompt_forms(data.get("prompt"))
-    limit = _positive_int(data, "max_tokens") or COMPLETION_MAX_TOKENS
+    limit = positive_int(data, "max_tokens") or COMPLETION_MAX_TOKENS
     ids = tuple(vocabulary.encode(prompt) if isinstance(prompt, str) else prompt for prompt in prompts)
     exact = not any(isinstance(prompt, str) for prompt in prompts)
     echo: tuple[str, ...] = ()
-    if data.get("echo"):
+    if optional(data, "echo", bool):
         echo = tuple(p if isinstance(p, str) else vocabulary.decode(p) for p in prompts)
     return _generation(data, settings, ids, chat=False, limit=limit, counted_exactly=exact, echo=echo)
 
 
 def parse_tokenize(data: dict[str, Any], vocabulary: Vocabulary) -> list[int]:
     """A body of /tokenize: a prompt, or messages with the template applied; raises ApiError."""
-    if isinstance(data.get("prompt"), str):
-        return vocabulary.encode(data["prompt"])
-    text = render_chat(
-        _messages(data),
-        data.get("tools") or (),
-        generation_prompt=data.get("add_generation_prompt") is not False,
-    )
-    return vocabulary.encode(text)
+    prompt = optional(data, "prompt", str)
+    return vocabulary.encode(_rendered_chat(data) if prompt is None else prompt)
 
 
-def _messages(data: dict[str, Any]) -> list[Mapping[str, Any]]:
+def _rendered_chat(data: dict[str, Any]) -> str:
     if "messages" not in data:
         size = f"<dict of {len(data)} items>"
         raise validation_error("missing", "body.messages", "Field required", input=size)
-    messages = data["messages"]
-    if not isinstance(messages, list) or not all(isinstance(message, dict) for message in messages):
-        message = "Input should be a valid list"
-        raise validation_error("list_type", "body.messages", message, input=f"<{type(messages).__name__}>")
-    return messages
+    messages = optional(data, "messages", list) or []
+    if not all(isinstance(message, dict) for message in messages):
+        raise wrong_type("messages", dict)
+    return render_chat(
+        messages,
+        optional(data, "tools", list) or (),
+        optional(data, "documents", list) or (),
+        generation_prompt=optional(data, "add_generation_prompt", bool) is not False,
+    )
 
 
 def _prompt_forms(prompt: object) -> list[str | list[int]]:
@@ -120,29 +90,18 @@ def _prompt_forms(prompt: object) -> list[str | list[int]]:
     if isinstance(prompt, str) and prompt:
         return [prompt]
     if isinstance(prompt, list) and prompt:
-        if all(_is_token_id(item) for item in prompt):
+        if all(map(_is_token_id, prompt)):
             return [prompt]
         if all(isinstance(item, str) and item for item in prompt):
             return prompt
         if all(isinstance(item, list) and item and all(map(_is_token_id, item)) for item in prompt):
             return prompt
     message = "Value error, Either prompt or prompt_embeds must be provided and non-empty."
-    raise validation_error("value_error", "body.prompt", message, input=f"<{type(prompt).__name__}>")
+    raise validation_error("value_error", "body.prompt", message)
 
 
 def _is_token_id(item: object) -> bool:
-    return isinstance(item, int) and not isinstance(item, bool) and item >= 0
-
-
-def _positive_int(data: dict[str, Any], name: str) -> int | None:
-    value = data.get(name)
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise validation_error("int_type", f"body.{name}", "Input should be a valid integer", input=value)
-    if value < 1:
-        raise bad_request(f"{name} must be at least 1, got {value}.", name, value)
-    return value
+    return isinstance(item, int) and not isinstance(item, bool) and 0 <= item < 2**31
 
 
 def _generation(
@@ -157,42 +116,45 @@ def _generation(
 ) -> Generation:
     model = _model(data, settings)
     _check_temperature(data)
-    options = data.get("stream_options") or {}
-    if options and not data.get("stream"):
+    stream = bool(optional(data, "stream", bool))
+    options = optional(data, "stream_options", dict) or {}
+    if options and not stream:
         message = "Value error, Stream options can only be defined when `stream=True`."
         raise validation_error("value_error", "body.stream_options", message)
-    seed = data.get("seed")
+    include_usage = bool(optional(options, "include_usage", bool))
     return Generation(
         chat=chat,
         model=model,
         adapter=model if model in settings.lora else None,
         prompts=prompts,
         max_tokens=tuple(_max_tokens(len(ids), limit, settings, exact=counted_exactly) for ids in prompts),
-        n=_positive_int(data, "n") or 1,
-        stream=bool(data.get("stream")),
-        include_usage=bool(options.get("include_usage")),
-        continuous_usage=bool(options.get("include_usage") and options.get("continuous_usage_stats")),
-        runs_to_limit=bool(data.get("ignore_eos")),
-        seed=seed if isinstance(seed, int) else 0,
-        salt=data.get("cache_salt") or "",
-        request_id=data.get("request_id"),
-        stream_interval=max(settings.stream_interval, _positive_int(data, "stream_interval") or 1),
+        n=positive_int(data, "n") or 1,
+        stream=stream,
+        include_usage=include_usage,
+        continuous_usage=include_usage and bool(optional(options, "continuous_usage_stats", bool)),
+        runs_to_limit=bool(optional(data, "ignore_eos", bool)),
+        seed=(optional(data, "seed", int) or 0) % 2**32,
+        salt=optional(data, "cache_salt", str) or "",
+        request_id=optional(data, "request_id", str),
+        stream_interval=max(settings.stream_interval, positive_int(data, "stream_interval") or 1),
         echo_texts=echo,
     )
 
 
 def _model(data: dict[str, Any], settings: SimSettings) -> str:
-    model = data.get("model")
-    if not model:
-        return settings.model
+    model = optional(data, "model", str) or settings.model
     if model != settings.model and model not in settings.lora:
         raise model_not_found(model, settings.model)
-    return str(model)
+    return model
 
 
 def _check_temperature(data: dict[str, Any]) -> None:
     temperature = data.get("temperature")
-    if isinstance(temperature, int | float) and temperature < 0:
+    if temperature is None:
+        return
+    if isinstance(temperature, bool) or not isinstance(temperature, int | float):
+        raise wrong_type("temperature", float)
+    if temperature < 0:
         value = float(temperature)
         raise bad_request(f"temperature must be non-negative, got {value}.", "temperature", value)
 

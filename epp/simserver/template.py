@@ -34,9 +34,8 @@ def render_chat(
 
 def _render_message(message: Mapping[str, Any]) -> str:
     text = _content_text(message.get("content"))
-    calls = message.get("tool_calls")
-    if calls:
-        text += "\n" + "\n".join(json.dumps(call.get("function"), ensure_ascii=False) for call in calls)
+    if message.get("tool_calls"):
+        text += "\n" + json.dumps(message["tool_calls"], ensure_ascii=False)
     return f"<|im_start|>{message.get('role', 'user')}\n{text}<|im_end|>\n"
 
 

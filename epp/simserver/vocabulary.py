@@ -2,8 +2,6 @@
 
 from importlib import resources
 
-from tokenizers import Tokenizer
-
 __all__ = ["Vocabulary"]
 
 
@@ -15,6 +13,10 @@ class Vocabulary:
     """
 
     def __init__(self) -> None:
+        try:
+            from tokenizers import Tokenizer  # noqa: PLC0415  optional: everything else works without it
+        except ModuleNotFoundError as error:
+            raise ModuleNotFoundError("simulated servers need the extra: pip install 'epp[sim]'") from error
         data = resources.files("epp.simserver").joinpath("tokenizer.json").read_text(encoding="utf-8")
         self._tokenizer = Tokenizer.from_str(data)
         self.size: int = self._tokenizer.get_vocab_size()
@@ -26,7 +28,8 @@ class Vocabulary:
 
     def encode(self, text: str) -> list[int]:
         """Token ids of a text; the markers of the chat template are single tokens."""
-        ids: list[int] = self._tokenizer.encode(text).ids
+        whole = text.encode("utf-8", "replace").decode()
+        ids: list[int] = self._tokenizer.encode(whole).ids
         return ids
 
     def decode(self, token_ids: list[int]) -> str:

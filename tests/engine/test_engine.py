@@ -289,7 +289,7 @@ def test_a_reset_of_the_gpu_tier_leaves_the_cpu_tier():
 
 
 def test_an_external_reset_forgets_both_tiers():
-    server, now = overflowed()
+    server, _ = overflowed()
     assert server.reset_prefix_cache(external=True)
 
     assert server.cpu_blocks_held == 0
