@@ -9,7 +9,7 @@ from typing import Final
 
 from epp.errors import BadRequestError
 
-__all__ = ["check_head"]
+__all__ = ["check_head", "without_upgrade"]
 
 _VERSIONS: Final = frozenset({"1.0", "1.1"})
 
@@ -37,3 +37,14 @@ def check_head(method: bytes, url: bytes, version: str, headers: list[tuple[byte
         raise BadRequestError("exactly one Host header is required")
     if codings and (codings != [b"chunked"] or version == "1.0"):
         raise BadRequestError("the only transfer coding is chunked, once, in HTTP/1.1")
+
+
+def without_upgrade(request_line: bytes, headers: list[tuple[bytes, bytes]]) -> bytes:
+    """The head again, without its offer to change the protocol (RFC 9110 section 7.8)."""
+    lines = [request_line]
+    for name, value in headers:
+        if name == b"connection" and b"close" in value.lower():
+            lines.append(b"connection: close")
+        elif name not in (b"connection", b"upgrade", b"http2-settings"):
+            lines.append(b"%b: %b" % (name, value))
+    return b"\r\n".join(lines) + b"\r\n\r\n"

@@ -16,7 +16,7 @@ from epp.errors import BadRequestError, EppError, HeadTooLargeError, InternalErr
 from epp.proxy.asgi import ABORT_EXTENSION
 from epp.proxy.cycle import Cycle
 from epp.proxy.errors import render_error
-from epp.proxy.head_rules import check_head
+from epp.proxy.head_rules import check_head, without_upgrade
 from epp.proxy.heads import request_id_of
 from epp.proxy.settings import ProxySettings
 from epp.proxy.transport import ClientTransport
@@ -76,7 +76,7 @@ class HttpProtocol(HttpToolsProtocol):
         self._phase = _Phase.IDLE
         self._head_bytes = 0
         self._header_count = 0
-        self._unseen_bytes = 0  # fed to the parser since its last callback about a message's structure
+        self._unseen_bytes = 0  # fed to the parser since a head or a request was complete
         self._serving: Cycle | None = None
         self._held = bytearray()
         self._refusal: EppError | None = None
@@ -147,15 +147,30 @@ class HttpProtocol(HttpToolsProtocol):
         self._unseen_bytes += len(data)
         try:
             self.parser.feed_data(data)
-        except httptools.HttpParserUpgrade:
-            # No other protocol is spoken here: the request is served as it is, what follows it is not read.
-            self.cycle.keep_alive = False
+        except httptools.HttpParserUpgrade as upgrade:
+            self._decline_upgrade(data[upgrade.args[0] :])
         except httptools.HttpParserCallbackError as exc:
             self._refuse(self._error_in_callback(exc))
         except httptools.HttpParserError as exc:
             self._refuse(BadRequestError(f"malformed HTTP: {exc}"))
         else:
             self._bound_receiving()
+
+    def _decline_upgrade(self, rest: bytes) -> None:
+        """Parse a request again without its offer to change the protocol.
+
+        Java's client offers HTTP/2 with its first request. The parser takes what follows such a head for the
+        other protocol and not for the body, so the head must not show the offer.
+        """
+        line = b"%b %b HTTP/%b" % (
+            self.parser.get_method(),
+            self.url,
+            self.parser.get_http_version().encode("ascii"),
+        )
+        head = without_upgrade(line, self.headers)
+        self.parser = httptools.HttpRequestParser(self)
+        self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
+        self._feed(head + rest)
 
     def _error_in_callback(self, exc: httptools.HttpParserCallbackError) -> EppError:
         cause = exc.__context__
@@ -234,7 +249,6 @@ class HttpProtocol(HttpToolsProtocol):
         self._phase = _Phase.HEAD
         self._head_bytes = _REQUEST_LINE_FRAMING
         self._header_count = 0
-        self._unseen_bytes = 0
         super().on_message_begin()
 
     def on_url(self, url: bytes) -> None:
@@ -260,6 +274,8 @@ class HttpProtocol(HttpToolsProtocol):
         """Parser callback: the head is complete."""
         method, version = self.parser.get_method(), self.parser.get_http_version()
         check_head(method, self.url, version, self.headers)
+        if self.parser.should_upgrade():
+            return
         if len(self.pipeline) >= _PIPELINE_LIMIT:
             raise BadRequestError(f"more than {_PIPELINE_LIMIT} requests are waiting on this connection")
         self._unset_keepalive_if_required()
@@ -310,6 +326,8 @@ class HttpProtocol(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         """Parser callback: the request is wholly here."""
+        if self.parser.should_upgrade():
+            return
         super().on_message_complete()
         self._phase = _Phase.IDLE
         self._unseen_bytes = 0

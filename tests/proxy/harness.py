@@ -116,7 +116,11 @@ class RawClient:
         raw.setblocking(False)
         if receive_buffer is not None:
             raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
-        await asyncio.get_running_loop().sock_connect(raw, ("127.0.0.1", port))
+        try:
+            await asyncio.get_running_loop().sock_connect(raw, ("127.0.0.1", port))
+        except OSError:
+            raw.close()
+            raise
         reader, writer = await asyncio.open_connection(sock=raw)
         return cls(reader, writer)
 
@@ -186,13 +190,14 @@ class Door:
         self._settings = settings or ProxySettings()
         self._hooks = hooks
         self._sockets = [bind_socket("127.0.0.1", 0)]
+        self.admin_sockets: list[socket.socket] = []
         self.port: int = self._sockets[0].getsockname()[1]
         self.server: EppServer
         self.serving: asyncio.Task[None]
 
     async def __aenter__(self) -> "Door":
         self.server = EppServer(self._app, self._settings, **self._hooks)  # type: ignore[arg-type]
-        self.serving = asyncio.create_task(self.server.serve(self._sockets))
+        self.serving = asyncio.create_task(self.server.serve(self._sockets, self.admin_sockets))
         await self.server.started.wait()
         return self
 
@@ -207,9 +212,12 @@ class Door:
 
 def post(body: bytes = b'{"model":"m"}', path: bytes = b"/v1/chat/completions", extra: bytes = b"") -> bytes:
     """A whole POST."""
-    return b"POST %b HTTP/1.1\r\nHost: router\r\nContent-Type: application/json\r\n%bContent-Length: %d\r\n\r\n%b" % (
-        path,
-        extra,
-        len(body),
-        body,
+    return (
+        b"POST %b HTTP/1.1\r\nHost: router\r\nContent-Type: application/json\r\n%bContent-Length: %d\r\n\r\n%b"
+        % (
+            path,
+            extra,
+            len(body),
+            body,
+        )
     )
