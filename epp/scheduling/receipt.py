@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any, Final
 
 from epp.endpoints.types import Endpoint
@@ -114,17 +115,34 @@ def header_value(
     `...` says so.
     """
     result = decision.primary
-    place = next(i for i, endpoint in enumerate(result.candidates) if endpoint.address == picked.address)
     words = [
         _safe(picked.address),
-        f"total={result.totals[place]:.3f}/{_weight_sum(result):g}",
+        *_total_word(result, picked),
         *_hit_word(hits.get(picked.slot, PredictedHit())),
         f"candidates={len(result.candidates)}",
         *_excluded_word(_all_excluded(result, excluded)),
-        *_next_word(result, place),
-        *(f"{_safe(c.scorer)}={c.scores[place]:.3f}*{c.weight:g}" for c in result.columns),
+        *_next_word(result, picked),
+        *_score_words(result, picked),
     ]
     return _joined(words)
+
+
+def _place_of(result: ProfileResult, picked: Endpoint) -> int | None:
+    """Where the picked endpoint stands, None when it was no candidate."""
+    addresses = [endpoint.address for endpoint in result.candidates]
+    return addresses.index(picked.address) if picked.address in addresses else None
+
+
+def _total_word(result: ProfileResult, picked: Endpoint) -> list[str]:
+    place = _place_of(result, picked)
+    return [] if place is None else [f"total={result.totals[place]:.3f}/{_weight_sum(result):g}"]
+
+
+def _score_words(result: ProfileResult, picked: Endpoint) -> list[str]:
+    place = _place_of(result, picked)
+    if place is None:
+        return []
+    return [f"{_safe(c.scorer)}={c.scores[place]:.3f}*{c.weight:g}" for c in result.columns]
 
 
 def _hit_word(hit: PredictedHit) -> list[str]:
@@ -136,13 +154,17 @@ def _excluded_word(excluded: list[Excluded]) -> list[str]:
     return [f"excluded={len(excluded)}"] if excluded else []
 
 
-def _next_word(result: ProfileResult, place: int) -> list[str]:
+def _next_word(result: ProfileResult, picked: Endpoint) -> list[str]:
     """The best of the others: how close it was."""
-    others = [other for other in range(len(result.candidates)) if other != place]
+    others = [
+        (total, endpoint)
+        for total, endpoint in zip(result.totals, result.candidates, strict=True)
+        if endpoint.address != picked.address
+    ]
     if not others:
         return []
-    best = max(others, key=result.totals.__getitem__)
-    return [f"next={_safe(result.candidates[best].address)}={result.totals[best]:.3f}"]
+    total, endpoint = max(others, key=itemgetter(0))
+    return [f"next={_safe(endpoint.address)}={total:.3f}"]
 
 
 def _safe(name: str) -> str:

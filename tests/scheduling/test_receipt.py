@@ -113,6 +113,12 @@ def test_header_leaves_out_what_there_is_not():
     assert header_value(decision, decision.cycle.candidates[0]) == "10.0.0.1:8000 total=0.000/0 candidates=1"
 
 
+def test_header_of_an_endpoint_that_was_no_candidate_has_no_numbers_of_it():
+    decision = decide(fleet(2), (FixedScorer("s", [0.5, 0.25]), 1))
+
+    assert header_value(decision, endpoint(7)) == "10.0.0.8:8000 candidates=2 next=10.0.0.1:8000=0.500"
+
+
 @pytest.mark.parametrize(
     "hit, word", [(PredictedHit(gpu_tokens=0), "hit=gpu:0"), (PredictedHit(cpu_tokens=64), "hit=cpu:64")]
 )
