@@ -1,0 +1,213 @@
+"""The access log: one line a request, with its receipt in short."""
+
+from bisect import bisect_left
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+
+from epp.director.record import RequestRecord
+from epp.endpoints.types import Endpoint
+from epp.observability.timestamps import Timestamps
+from epp.scheduling.columns import Column, SegmentColumn
+from epp.scheduling.contracts import Decision
+
+__all__ = ["AccessLine", "AccessLog", "access_line", "human_line"]
+
+_LONGEST: Final = 256  # characters of a name that a client chose
+
+
+class AccessLine(msgspec.Struct, omit_defaults=True, kw_only=True):
+    """A line as JSON; what is not known, or is zero where zero says nothing, is left out.
+
+    Never prompts, bodies, headers or credentials. Attributes:
+        ts: when the request ended, UTC.
+        ms, first_byte_ms: from the request's head to its end, and to the first byte of the response's body.
+        prepare_us, decision_us: the router's own work: parsing and hashing, scheduling.
+        retries: kind of each failed attempt.
+        prompt_tokens_estimated, predicted_gpu, predicted_cpu: what the router thought, in tokens.
+        prompt_tokens, completion_tokens, cached_tokens: what the endpoint reported.
+        candidates, total, scores: endpoints that were rated, the last endpoint's total, and its scores.
+        arrival, chain: with `accessLog.prefix`: seconds since the epoch at the request's head, and the hash
+            of the first prompt's prefix at each full 512 tokens, in hexadecimal.
+    """
+
+    ts: str
+    request_id: str
+    method: str
+    path: str
+    reason: str
+    ms: float
+    status: int | None = None
+    error: str | None = None
+    dropped: str | None = None
+    model: str | None = None
+    target_model: str | None = None
+    adapter: str = ""
+    priority: int = 0
+    fairness_id: str = "default-flow"
+    endpoint: str | None = None
+    attempts: int = 0
+    retries: tuple[str, ...] = ()
+    ejected: tuple[str, ...] = ()
+    stream: bool = False
+    request_bytes: int = 0
+    response_bytes: int = 0
+    first_byte_ms: float | None = None
+    prepare_us: int = 0
+    decision_us: int | None = None
+    prompt_tokens_estimated: int | None = None
+    predicted_gpu: int | None = None
+    predicted_cpu: int | None = None
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    cached_tokens: int | None = None
+    candidates: int | None = None
+    total: float | None = None
+    scores: dict[str, float] | None = None
+    arrival: float | None = None
+    chain: tuple[str, ...] = ()
+
+
+class AccessLog:
+    """Renders records into lines for `write`, which must not block."""
+
+    def __init__(
+        self,
+        write: Callable[[bytes], None],
+        wall: Callable[[], float],
+        *,
+        human: bool = False,
+        prefix: bool = False,
+    ) -> None:
+        self._write = write
+        self._wall = wall
+        self._human = human
+        self._prefix = prefix
+        self._timestamps = Timestamps()
+        self._encode = msgspec.json.Encoder().encode
+
+    def observe(self, record: RequestRecord) -> None:
+        """Write the line of a request that has ended."""
+        wall = self._wall()
+        line = access_line(record, self._timestamps.iso_utc(wall))
+        if self._prefix:
+            line.arrival = round(wall - (record.ended_at - record.arrived), 3)
+            line.chain = tuple([f"{value:016x}" for value in record.chain])
+        if self._human:
+            self._write(human_line(line).encode())
+        else:
+            self._write(self._encode(line) + b"\n")
+
+
+def access_line(record: RequestRecord, ts: str) -> AccessLine:
+    """What the log says of a request; `ts` is its end as text."""
+    arrived, first = record.arrived, record.first_byte_at
+    line = AccessLine(
+        ts=ts,
+        request_id=record.request_id,
+        method=record.method,
+        path=_clean(record.path),
+        reason=record.reason,
+        ms=round((record.ended_at - arrived) * 1000, 3),
+        status=record.status,
+        error=record.error,
+        dropped=record.dropped,
+        model=record.model and _clean(record.model),
+        adapter=record.adapter,
+        priority=record.priority,
+        fairness_id=record.fairness_id,
+        endpoint=record.endpoint,
+        attempts=record.attempts,
+        ejected=record.ejected,
+        stream=record.stream,
+        request_bytes=record.request_bytes,
+        response_bytes=record.response_bytes,
+        first_byte_ms=None if first is None else round((first - arrived) * 1000, 3),
+        prepare_us=int(record.prepare_s * 1e6),
+        decision_us=None if record.decision_s is None else int(record.decision_s * 1e6),
+        prompt_tokens_estimated=record.prompt_tokens_estimated,
+        predicted_gpu=record.predicted_gpu_tokens,
+        predicted_cpu=record.predicted_cpu_tokens,
+    )
+    if record.target_model != record.model:
+        line.target_model = _clean(record.target_model) or None
+    if record.retries:
+        line.retries = record.retries
+    usage = record.usage
+    if usage is not None:
+        line.prompt_tokens = usage.prompt_tokens
+        line.completion_tokens = usage.completion_tokens
+        line.cached_tokens = usage.cached_tokens
+    if record.decision is not None:
+        _add_receipt(line, record.decision, record.slot)
+    return line
+
+
+def _add_receipt(line: AccessLine, decision: Decision, slot: int | None) -> None:
+    result = decision.primary
+    line.candidates = len(result.candidates)
+    place = None if slot is None else _place(result.candidates, slot)
+    if place is not None:
+        line.total = round(result.totals[place], 4)
+        line.scores = {c.scorer: round(_score(c.scores, place, slot), 4) for c in result.columns}
+
+
+def _place(candidates: tuple[Endpoint, ...], slot: int) -> int | None:
+    """Where the endpoint of `slot` stands; candidates are in the order of slots, mostly without gaps."""
+    place = slot - candidates[0].slot if candidates else 0
+    if not (0 <= place < len(candidates) and candidates[place].slot == slot):
+        place = bisect_left(candidates, slot, key=lambda endpoint: endpoint.slot)
+    return place if place < len(candidates) and candidates[place].slot == slot else None
+
+
+def _score(column: Column, place: int, slot: int | None) -> float:
+    """One number of a column, without making all of them where it is given by segments."""
+    if not isinstance(column, SegmentColumn):
+        return column[place]
+    for mask, value in column.segments:
+        if slot is not None and mask >> slot & 1:
+            return value
+    return column.base
+
+
+def _clean(name: str) -> str:
+    """A name that a client chose, fit for a line: short, printable, without half characters."""
+    if name.isprintable() and len(name) <= _LONGEST:
+        return name
+    return name[:_LONGEST].encode("unicode_escape").decode("ascii")
+
+
+def human_line(line: AccessLine) -> str:
+    """The same for people, its end included."""
+    words = [
+        line.ts[11:-1],
+        str(line.status or "-"),
+        line.method,
+        line.path,
+        f"{line.ms:.0f}ms",
+        *_named(model=line.model or line.target_model, first_byte=_ms(line.first_byte_ms)),
+        f"-> {line.endpoint}" if line.endpoint else "",
+        *_named(
+            prompt=line.prompt_tokens if line.prompt_tokens is not None else line.prompt_tokens_estimated,
+            gpu=line.predicted_gpu,
+            cpu=line.predicted_cpu,
+            cached=line.cached_tokens,
+            out=line.completion_tokens,
+            total=line.total,
+            retries=",".join(line.retries) or None,
+            error=line.error,
+            reason=None if line.reason == "complete" else line.reason,
+            id=line.request_id,
+            chain=len(line.chain) or None,
+        ),
+    ]
+    return " ".join([word for word in words if word]) + "\n"
+
+
+def _named(**values: str | float | None) -> list[str]:
+    return [f"{name}={value}" for name, value in values.items() if value is not None]
+
+
+def _ms(value: float | None) -> str | None:
+    return None if value is None else f"{value:.0f}ms"

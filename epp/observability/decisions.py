@@ -1,0 +1,82 @@
+"""The last decisions, kept by reference and rendered when somebody asks."""
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from itertools import islice
+from typing import Any
+
+import msgspec
+
+from epp.director.record import RequestRecord
+from epp.endpoints.types import Endpoint
+from epp.observability.access_log import access_line
+from epp.observability.timestamps import iso_utc
+from epp.request.types import InferenceRequest
+from epp.scheduling.contracts import Cycle, Decision
+from epp.scheduling.receipt import PredictedHit, render
+
+__all__ = ["DecisionLog"]
+
+Hits = Callable[[Decision, Endpoint], PredictedHit]
+
+
+class DecisionLog:
+    """A ring of the last `keep` requests for `/debug/decisions`.
+
+    Prompts and headers are taken out of a record's decision when it comes in: a thousand long prompts would
+    be gigabytes, and headers hold credentials. `hits` tells what a candidate was predicted to hold; without
+    it only the last endpoint's prediction is shown, from the record.
+    """
+
+    def __init__(self, keep: int, wall: Callable[[], float], hits: Hits | None = None) -> None:
+        self._records: deque[tuple[float, RequestRecord]] = deque(maxlen=keep)
+        self._wall = wall
+        self._hits = hits
+
+    def observe(self, record: RequestRecord) -> None:
+        """Keep a request that has ended, in place of the oldest when the ring is full."""
+        if record.decision is not None:
+            _forget_content(record.decision.cycle)
+        self._records.append((self._wall(), record))
+
+    def render(self, limit: int) -> list[dict[str, Any]]:
+        """The newest `limit`, newest first: the access log's fields, and `receipt` (None: no decision)."""
+        return [self._render(wall, record) for wall, record in islice(reversed(self._records), limit)]
+
+    def _render(self, wall: float, record: RequestRecord) -> dict[str, Any]:
+        fields = msgspec.structs.asdict(access_line(record, iso_utc(wall)))
+        known = {name: value for name, value in fields.items() if value not in (None, (), "")}
+        return {**known, "receipt": self._receipt(record)}
+
+    def _receipt(self, record: RequestRecord) -> dict[str, Any] | None:
+        decision = record.decision
+        if decision is None:
+            return None
+        candidates = decision.primary.candidates
+        picked = next((e for e in candidates if e.address == record.endpoint), None)
+        if picked is None:
+            return None
+        return render(decision, picked, self._predicted(record, decision, picked))
+
+    def _predicted(
+        self, record: RequestRecord, decision: Decision, picked: Endpoint
+    ) -> Mapping[int, PredictedHit]:
+        told = PredictedHit(record.predicted_gpu_tokens, record.predicted_cpu_tokens)
+        if self._hits is None:
+            return {picked.slot: told}
+        hits = {e.slot: self._hits(decision, e) for e in decision.primary.candidates}
+        return {**hits, picked.slot: told}
+
+
+def _forget_content(cycle: Cycle) -> None:
+    """Take prompts and headers out of a cycle whose request has ended; all that refers to it loses them."""
+    request = cycle.request
+    cycle.headers = {}
+    cycle.request = InferenceRequest(
+        api=request.api,
+        model=request.model,
+        salt="",
+        prompts=(),
+        stream=request.stream,
+        body_bytes=request.body_bytes,
+    )

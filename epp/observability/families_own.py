@@ -1,0 +1,188 @@
+"""Families of our own: predictions against measurements, endpoints, index, and the router itself."""
+
+from typing import Final
+
+from epp.observability import bounds
+from epp.observability.instruments import Family
+
+ENDS: Final = Family(
+    "epp_requests_total",
+    "counter",
+    "Requests by why they ended and the status the client got.",
+    labels=("reason", "status"),
+)
+RETRIES: Final = Family(
+    "epp_retries_total", "counter", "Repeats of requests, by the failure that caused them.", labels=("kind",)
+)
+DECISION: Final = Family(
+    "epp_decision_seconds",
+    "histogram",
+    "Time a request spent in scheduling, in finer buckets.",
+    bounds=bounds.ROUTER,
+)
+PREPARE: Final = Family(
+    "epp_prepare_seconds", "histogram", "Time a request spent in parsing and hashing.", bounds=bounds.ROUTER
+)
+ESTIMATED_TOKENS: Final = Family(
+    "epp_prompt_tokens_estimated_total",
+    "counter",
+    "Estimated prompt tokens of requests sent to an endpoint.",
+    labels=("model_name",),
+)
+PREDICTED_TOKENS: Final = Family(
+    "epp_predicted_hit_tokens_total",
+    "counter",
+    "Prompt tokens predicted to be served by a tier; cpu counts only what the gpu tier does not serve.",
+    labels=("model_name", "tier"),
+)
+MEASURED_TOKENS: Final = Family(
+    "epp_measured_cached_tokens_total",
+    "counter",
+    "Cached prompt tokens in the usage of responses that tell them.",
+    labels=("model_name",),
+)
+MEASURED_PROMPT_TOKENS: Final = Family(
+    "epp_measured_prompt_tokens_total",
+    "counter",
+    "Prompt tokens of the responses that tell cached tokens.",
+    labels=("model_name",),
+)
+COMPARED_TOKENS: Final = Family(
+    "epp_compared_predicted_tokens_total",
+    "counter",
+    "Predicted hit tokens, all tiers, of the responses that tell cached tokens.",
+    labels=("model_name",),
+)
+GAP_TOKENS: Final = Family(
+    "epp_prediction_gap_tokens_total",
+    "counter",
+    "Tokens by which predictions missed: over is predicted but not cached, under the reverse.",
+    labels=("model_name", "direction"),
+)
+BYTES_PER_TOKEN: Final = Family(
+    "epp_bytes_per_token",
+    "gauge",
+    "Learned bytes of prompt text in one token; absent until learned.",
+    labels=("model_name",),
+)
+ENDPOINT_PREDICTED_TOKENS: Final = Family(
+    "epp_endpoint_predicted_hit_tokens_total",
+    "counter",
+    "Predicted hit tokens by endpoint and tier.",
+    labels=("endpoint", "tier"),
+)
+ENDPOINT_CACHED_TOKENS: Final = Family(
+    "epp_endpoint_cached_tokens_total",
+    "counter",
+    "The engine's own count of cached prompt tokens, by source (device is the gpu tier, host the cpu tier).",
+    labels=("endpoint", "source"),
+)
+ENDPOINT_PROMPT_TOKENS: Final = Family(
+    "epp_endpoint_prompt_tokens_total",
+    "counter",
+    "The engine's own count of prompt tokens.",
+    labels=("endpoint",),
+)
+ENDPOINT_QUEUE: Final = Family(
+    "epp_endpoint_queue_size",
+    "gauge",
+    "Requests waiting at the endpoint, by its last fresh scrape.",
+    labels=("endpoint",),
+)
+ENDPOINT_RUNNING: Final = Family(
+    "epp_endpoint_running_requests",
+    "gauge",
+    "Requests running at the endpoint, by its last fresh scrape.",
+    labels=("endpoint",),
+)
+ENDPOINT_KV: Final = Family(
+    "epp_endpoint_kv_cache_utilization",
+    "gauge",
+    "Share of KV blocks in use, by the last fresh scrape.",
+    labels=("endpoint",),
+)
+ENDPOINT_INFLIGHT: Final = Family(
+    "epp_endpoint_inflight_requests",
+    "gauge",
+    "Requests of this router at the endpoint.",
+    labels=("endpoint",),
+)
+ENDPOINT_INFLIGHT_TOKENS: Final = Family(
+    "epp_endpoint_inflight_uncached_tokens",
+    "gauge",
+    "Uncached prompt tokens of this router that the endpoint has yet to compute.",
+    labels=("endpoint",),
+)
+ENDPOINT_READY: Final = Family(
+    "epp_endpoint_ready",
+    "gauge",
+    "1 while the endpoint may be picked: not draining, asleep or ejected.",
+    labels=("endpoint",),
+)
+ENDPOINT_EJECTED: Final = Family(
+    "epp_endpoint_ejected",
+    "gauge",
+    "1 while the endpoint is ejected, with the cause.",
+    labels=("endpoint", "cause"),
+)
+ENDPOINT_METRICS_AGE: Final = Family(
+    "epp_endpoint_metrics_age_seconds",
+    "gauge",
+    "Age of the last good scrape; absent before the first.",
+    labels=("endpoint",),
+)
+ENDPOINTS: Final = Family("epp_endpoints", "gauge", "Endpoints that discovery knows.")
+STALE: Final = Family("epp_stale_endpoints", "gauge", "Endpoints whose metrics are too old or never came.")
+EJECTIONS: Final = Family(
+    "epp_ejections_total", "counter", "Ejections, prolonged ones counted again, by cause.", labels=("cause",)
+)
+PANIC: Final = Family(
+    "epp_panic_mode",
+    "gauge",
+    "1 while more endpoints of the model are ejected than may be left out (half of them).",
+    labels=("model_name",),
+)
+INFLIGHT: Final = Family("epp_inflight_requests", "gauge", "Requests of this router at all endpoints.")
+INDEX_ENTRIES: Final = Family(
+    "epp_index_entries",
+    "gauge",
+    "Blocks that the index holds for an endpoint.",
+    labels=("view", "tier", "endpoint"),
+)
+INDEX_TOKENS: Final = Family(
+    "epp_index_tokens",
+    "gauge",
+    "What those blocks, live requests included, are in tokens.",
+    labels=("view", "tier", "endpoint"),
+)
+INDEX_CAPACITY: Final = Family(
+    "epp_index_capacity_tokens",
+    "gauge",
+    "Assumed size of the endpoint's tier.",
+    labels=("view", "tier", "endpoint"),
+)
+INDEX_MISMATCH: Final = Family(
+    "epp_index_capacity_mismatch_ratio",
+    "gauge",
+    "Configured size divided by the size the engine reports; present where they differ by more than 10 %.",
+    labels=("view", "tier", "endpoint"),
+)
+BUFFERED: Final = Family("epp_buffered_bytes", "gauge", "Request bodies held in memory.")
+SCRAPE_ERRORS: Final = Family(
+    "epp_scrape_errors_total",
+    "counter",
+    "Failed scrapes of an endpoint, by kind.",
+    labels=("endpoint", "kind"),
+)
+OBSERVER_ERRORS: Final = Family(
+    "epp_observer_errors_total",
+    "counter",
+    "Failures of metrics, logs or records, kept from the request's path.",
+    labels=("observer",),
+)
+BUILD: Final = Family(
+    "epp_build_info", "gauge", "1, with the build in its labels.", labels=("version", "python_version")
+)
+CONFIG: Final = Family(
+    "epp_config_info", "gauge", "1, with the hash of the configuration in effect.", labels=("hash",)
+)

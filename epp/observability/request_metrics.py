@@ -1,0 +1,314 @@
+"""What is counted when a request has ended."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from epp.director.record import RequestRecord
+from epp.director.types import EndReason, FailureKind
+from epp.endpoints.types import Pool
+from epp.observability import bounds
+from epp.observability import families_compat as compat
+from epp.observability import families_own as own
+from epp.observability.exposition import Sample
+from epp.observability.instruments import OTHER, Family, Histogram, LabelCap
+
+__all__ = ["RequestMetrics", "ViewLabels"]
+
+_UNNAMED: Final = "unknown"  # the label of a request whose model is not known
+_IN_TIME: Final = frozenset({EndReason.COMPLETE, EndReason.REJECTED})
+_NOWHERE: Final = ("", "", "")  # endpoint labels of an attempt that found none
+
+FlowKey = tuple[str, str, str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class ViewLabels:
+    """A prefix producer, as matches are named after it, with the tier of its view."""
+
+    plugin_name: str
+    plugin_type: str
+    tier: str
+    block_bytes: int
+
+
+class _FlowSeries:
+    """Of one model, target, fairness id and priority."""
+
+    def __init__(self) -> None:
+        self.requests = 0
+        self.errors: dict[str, int] = {}
+        self.duration = Histogram(bounds.SECONDS)
+        self.request_size = Histogram(bounds.BYTES)
+        self.response_size = Histogram(bounds.TOKENS_TO_65536)
+        self.input_tokens = Histogram(bounds.TOKENS)
+        self.output_tokens = Histogram(bounds.TOKENS_TO_8192)
+        self.cached_tokens = Histogram(bounds.TOKENS)
+        self.per_output_token = Histogram(bounds.PER_TOKEN)
+        self.first_byte = {
+            "false": Histogram(bounds.SECONDS_TO_120),
+            "true": Histogram(bounds.SECONDS_TO_120),
+        }
+        self.between_tokens = Histogram(bounds.BETWEEN_TOKENS)
+
+
+class _TokenSeries:
+    """Predictions and measurements of one model, in tokens."""
+
+    def __init__(self) -> None:
+        self.estimated = 0
+        self.predicted = {"gpu": 0, "cpu": 0}
+        self.compared = 0
+        self.measured = 0
+        self.measured_prompt = 0
+        self.gap = {"over": 0, "under": 0}
+
+
+class _EndpointSeries:
+    def __init__(self) -> None:
+        self.attempts: dict[str, int] = {}  # by target model
+        self.predicted = {"gpu": 0, "cpu": 0}
+
+
+class _ViewSeries:
+    def __init__(self) -> None:
+        self.hit_ratio = Histogram(bounds.SHARE)
+        self.hit_bytes = Histogram(bounds.HIT_BYTES)
+
+
+class RequestMetrics:
+    """Counters and histograms of requests. `observe` makes some twenty observations in a few microseconds."""
+
+    def __init__(
+        self,
+        pool: Callable[[], Pool],
+        models: LabelCap,
+        fairness: LabelCap,
+        views: tuple[ViewLabels, ...] = (),
+    ) -> None:
+        self._pool = pool
+        self._models = models
+        self._fairness = fairness
+        self._views = tuple((view, _ViewSeries()) for view in views)
+        self._flows: dict[FlowKey, _FlowSeries] = {}
+        self._known: dict[tuple[str | None, str, str, int], tuple[FlowKey, _FlowSeries]] = {}
+        self._tokens: dict[str, _TokenSeries] = {}
+        self._endpoints: dict[str, _EndpointSeries] = {}
+        self._failed_attempts: dict[str, int] = {}
+        self._ends: dict[tuple[EndReason, int | None], int] = {}
+        self._retries: dict[FailureKind, int] = {}
+        self._processing = Histogram(bounds.PROCESSING)
+        self._decision = Histogram(bounds.ROUTER)
+        self._prepare = Histogram(bounds.ROUTER)
+
+    def flow_key(self, model: str, target: str, fairness_id: str, priority: int) -> FlowKey:
+        """Label values of a request, capped; a name that is missing is taken from the other."""
+        labels = self._models
+        return (
+            labels.label(model or target or _UNNAMED),
+            labels.label(target or model or _UNNAMED),
+            self._fairness.label(fairness_id),
+            str(priority),
+        )
+
+    def observe(self, record: RequestRecord) -> None:
+        """Count one request."""
+        names = (record.model, record.target_model, record.fairness_id, record.priority)
+        key, series = self._known.get(names) or self._flow(names)
+        status = record.status
+        end = (record.reason, status)
+        self._ends[end] = self._ends.get(end, 0) + 1
+        series.requests += 1
+        series.request_size.observe(record.request_bytes)
+        code = _error_code(record)
+        if code is not None:
+            series.errors[code] = series.errors.get(code, 0) + 1
+        for kind in record.retries[: max(0, record.attempts - 1)]:
+            self._retries[kind] = self._retries.get(kind, 0) + 1
+        self._observe_router(record, key[1])
+        if record.error is None and status is not None and record.endpoint is not None:
+            _observe_response(series, record)
+            if 200 <= status < 300:
+                self._observe_hits(record, record.endpoint, key[1])
+
+    def _flow(self, names: tuple[str | None, str, str, int]) -> tuple[FlowKey, _FlowSeries]:
+        model, target, fairness_id, priority = names
+        key = self.flow_key(model or "", target, fairness_id, priority)
+        series = self._flows.setdefault(key, _FlowSeries())
+        # Names that share the label of all that is over the cap are as many as clients like.
+        if OTHER not in key:
+            self._known[names] = key, series
+        return key, series
+
+    def _observe_router(self, record: RequestRecord, target: str) -> None:
+        self._prepare.observe(record.prepare_s)
+        if record.decision_s is None:
+            return
+        self._decision.observe(record.decision_s)
+        self._processing.observe(record.prepare_s + record.decision_s)
+        attempts = self._failed_attempts
+        if record.endpoint is not None:
+            attempts = self._endpoint(record.endpoint).attempts
+        attempts[target] = attempts.get(target, 0) + 1
+
+    def _endpoint(self, address: str) -> _EndpointSeries:
+        series = self._endpoints.get(address)
+        if series is None:
+            self.drop_removed(self._pool())
+            series = self._endpoints[address] = _EndpointSeries()
+        return series
+
+    def drop_removed(self, pool: Pool) -> None:
+        """Forget the series of endpoints that are gone."""
+        for address in [a for a in self._endpoints if a not in pool.by_address]:
+            del self._endpoints[address]
+
+    def _observe_hits(self, record: RequestRecord, endpoint: str, model: str) -> None:
+        tokens = self._tokens.get(model)
+        if tokens is None:
+            tokens = self._tokens[model] = _TokenSeries()
+        if record.prompt_tokens_estimated is not None:
+            tokens.estimated += record.prompt_tokens_estimated
+        gpu, cpu = record.predicted_gpu_tokens, record.predicted_cpu_tokens
+        if gpu is None and cpu is None:
+            return
+        by_endpoint = self._endpoint(endpoint).predicted
+        for tier, hit in (("gpu", gpu), ("cpu", cpu)):
+            if hit:
+                tokens.predicted[tier] += hit
+                by_endpoint[tier] += hit
+        _compare(tokens, record, (gpu or 0) + (cpu or 0))
+        self._observe_matches(record, endpoint)
+
+    def _observe_matches(self, record: RequestRecord, endpoint: str) -> None:
+        there = self._pool().by_address.get(endpoint)
+        if record.decision is None or there is None:
+            return
+        matches = record.decision.cycle.matches
+        for view, series in self._views:
+            match = matches.get(view.plugin_name)
+            if match is not None and match.total_blocks:
+                blocks = match.blocks(there.slot)
+                series.hit_ratio.observe(blocks / match.total_blocks)
+                series.hit_bytes.observe(blocks * view.block_bytes)
+
+    def families(self, pool: Pool) -> Iterator[tuple[Family, list[Sample]]]:
+        """All families with their values."""
+        self.drop_removed(pool)
+        yield from self._flow_families()
+        yield from self._router_families(pool)
+        yield from self._token_families()
+        yield compat.INDEXER_HIT_RATIO, [(_labels(view), series.hit_ratio) for view, series in self._views]
+        yield compat.INDEXER_HIT_BYTES, [(_labels(view), series.hit_bytes) for view, series in self._views]
+
+    def _flow_families(self) -> Iterator[tuple[Family, list[Sample]]]:
+        flows = list(self._flows.items())
+        yield compat.REQUESTS, [(key, s.requests) for key, s in flows]
+        yield (
+            compat.REQUEST_ERRORS,
+            [((*key, code), count) for key, s in flows for code, count in s.errors.items()],
+        )
+        yield compat.REQUEST_DURATION, [(key, s.duration) for key, s in flows]
+        yield compat.REQUEST_SIZE, [(key, s.request_size) for key, s in flows]
+        yield compat.RESPONSE_SIZE, [(key, s.response_size) for key, s in flows]
+        yield compat.INPUT_TOKENS, [(key, s.input_tokens) for key, s in flows]
+        yield compat.OUTPUT_TOKENS, [(key, s.output_tokens) for key, s in flows]
+        yield compat.CACHED_TOKENS, [(key, s.cached_tokens) for key, s in flows]
+        yield compat.PER_OUTPUT_TOKEN, [(key, s.per_output_token) for key, s in flows]
+        yield (
+            compat.FIRST_BYTE,
+            [((*key, stream), h) for key, s in flows for stream, h in s.first_byte.items()],
+        )
+        yield compat.BETWEEN_TOKENS, [(key, s.between_tokens) for key, s in flows]
+
+    def _router_families(self, pool: Pool) -> Iterator[tuple[Family, list[Sample]]]:
+        yield compat.PROCESSING, [((), self._processing)]
+        yield compat.SCHEDULER_DURATION, [((), self._decision.coarser(bounds.SCHEDULING))]
+        yield compat.SCHEDULER_ATTEMPTS, list(self._attempts(pool))
+        yield own.DECISION, [((), self._decision)]
+        yield own.PREPARE, [((), self._prepare)]
+        yield own.ENDS, [((why.value, str(status or "")), n) for (why, status), n in self._ends.items()]
+        yield own.RETRIES, [((kind.value,), count) for kind, count in self._retries.items()]
+
+    def _attempts(self, pool: Pool) -> Iterator[Sample]:
+        for target, count in self._failed_attempts.items():
+            yield ("failure", target, *_NOWHERE), count
+        for address, series in self._endpoints.items():
+            endpoint = pool.by_address.get(address)
+            if endpoint is None:  # added since the page was begun
+                continue
+            where = (endpoint.spec.name or endpoint.spec.host, "", str(endpoint.spec.port))
+            for target, count in series.attempts.items():
+                yield ("success", target, *where), count
+
+    def _token_families(self) -> Iterator[tuple[Family, list[Sample]]]:
+        models = list(self._tokens.items())
+        yield own.ESTIMATED_TOKENS, [((model,), t.estimated) for model, t in models]
+        yield own.PREDICTED_TOKENS, _split(models, lambda t: t.predicted)
+        yield own.COMPARED_TOKENS, [((model,), t.compared) for model, t in models]
+        yield own.MEASURED_TOKENS, [((model,), t.measured) for model, t in models]
+        yield own.MEASURED_PROMPT_TOKENS, [((model,), t.measured_prompt) for model, t in models]
+        yield own.GAP_TOKENS, _split(models, lambda t: t.gap)
+        endpoints = list(self._endpoints.items())
+        yield (
+            own.ENDPOINT_PREDICTED_TOKENS,
+            [((address, tier), n) for address, s in endpoints for tier, n in s.predicted.items()],
+        )
+
+
+def _labels(view: ViewLabels) -> tuple[str, str, str]:
+    return view.plugin_name, view.plugin_type, view.tier
+
+
+def _split(
+    models: list[tuple[str, _TokenSeries]], part: Callable[[_TokenSeries], Mapping[str, int]]
+) -> list[Sample]:
+    return [((model, name), count) for model, tokens in models for name, count in part(tokens).items()]
+
+
+def _error_code(record: RequestRecord) -> str | None:
+    """Ours, else the reason of an end before its time, else the class of an endpoint's error."""
+    if record.error is not None:
+        return record.error
+    if record.reason not in _IN_TIME:
+        return record.reason.value
+    if record.status is not None and record.status >= 400:
+        return f"upstream_{record.status // 100}xx"
+    return None
+
+
+def _observe_response(series: _FlowSeries, record: RequestRecord) -> None:
+    """Sizes, tokens and times of a response that an endpoint gave."""
+    series.response_size.observe(record.response_bytes)
+    output_tokens = None
+    if record.usage is not None:
+        output_tokens = record.usage.completion_tokens
+        if record.usage.prompt_tokens is not None:
+            series.input_tokens.observe(record.usage.prompt_tokens)
+        if output_tokens is not None:
+            series.output_tokens.observe(output_tokens)
+        if record.usage.cached_tokens is not None:
+            series.cached_tokens.observe(record.usage.cached_tokens)
+    first = record.first_byte_at
+    if first is not None:
+        series.first_byte["true" if record.stream else "false"].observe(first - record.arrived)
+    if record.reason is not EndReason.COMPLETE:
+        return
+    duration = record.ended_at - record.arrived
+    series.duration.observe(duration)
+    if output_tokens:
+        series.per_output_token.observe(duration / output_tokens)
+        if record.stream and first is not None and output_tokens > 1:
+            series.between_tokens.observe((record.ended_at - first) / (output_tokens - 1))
+
+
+def _compare(tokens: _TokenSeries, record: RequestRecord, predicted: int) -> None:
+    """Prediction against the cached tokens that the endpoint told, if it did."""
+    usage = record.usage
+    if usage is None or usage.cached_tokens is None or usage.prompt_tokens is None:
+        return
+    tokens.compared += predicted
+    tokens.measured += usage.cached_tokens
+    tokens.measured_prompt += usage.prompt_tokens
+    missed = predicted - usage.cached_tokens
+    tokens.gap["over" if missed > 0 else "under"] += abs(missed)
