@@ -21,7 +21,8 @@ from typing import Final, cast
 from epp.prefix.integrity import check_index
 from epp.prefix.matching import Segments, view_segments
 from epp.prefix.residency import Occupancy, Residency
-from epp.prefix.tree import BlockTree, Hold
+from epp.prefix.runs import Hold, Run
+from epp.prefix.tree import BlockTree
 
 __all__ = ["DEFAULT_CAPACITY_TOKENS", "Occupancy", "PrefixIndex", "Touch"]
 
@@ -32,11 +33,13 @@ _EVICTIONS_PER_CALL: Final = 256  # about a third of a millisecond
 class Touch:
     """What one call of `PrefixIndex.touch` added: for `undo`."""
 
-    __slots__ = ("added", "stamp")
+    __slots__ = ("added_from", "holds", "stamp")
 
-    def __init__(self, stamp: int, added: tuple[tuple[Hold, int], ...] = ()) -> None:
+    def __init__(self, stamp: int) -> None:
         self.stamp = stamp
-        self.added = added  # holds, deepest first, each with the depth from which its blocks were added
+        # The blocks added are the end of the path, since what was held before was held from its start.
+        self.added_from = 0
+        self.holds: list[Hold] = []  # those that grew, deepest first
 
 
 class _View:
@@ -121,39 +124,38 @@ class PrefixIndex:
         if block_tokens < 1:
             raise ValueError(f"block_tokens must be at least 1, got {block_tokens}")
         self._stamp += 1
+        touch = Touch(self._stamp)
         residency = self._residency(view, slot)
-        if residency is None or not chain:
-            return Touch(self._stamp)
-        added = self._refresh(residency, chain, block_tokens)
-        self._evict(residency, self._evictions_per_call)
-        return Touch(self._stamp, added)
+        if residency is not None and chain:
+            self._refresh(residency, self._tree.grow(chain, block_tokens), touch)
+            self._evict(residency, self._evictions_per_call)
+        return touch
 
-    def _refresh(
-        self, residency: Residency, chain: Sequence[int], block_tokens: int
-    ) -> tuple[tuple[Hold, int], ...]:
-        """Makes `residency` hold `chain`, deepest hold oldest; returns the holds that grew and from where."""
-        tree, added = self._tree, []
-        lo = len(chain)
-        for run in reversed(tree.grow(chain, block_tokens)):
-            if run.start >= lo:  # covered by the hold of a piece below, which is done
-                continue
-            hold = tree.take(residency, run)
-            if hold.hi < run.end:
-                added.append((hold, hold.hi))
-                tree.fill(hold)
-            hold.stamp = self._stamp
-            lo = hold.lo
-        return tuple(added)
+    def _refresh(self, residency: Residency, path: list[Run], touch: Touch) -> None:
+        """Makes `residency` hold the whole path; holds become newest deepest first, so the head is newest."""
+        tree = self._tree
+        covered = path[-1].end if path else 0
+        for run in reversed(path):
+            if run.start < covered:  # else the hold of a piece below reaches up to here
+                hold = tree.take(residency, run)
+                if hold.hi < run.end:
+                    touch.added_from = hold.hi
+                    touch.holds.append(hold)
+                    tree.fill(hold)
+                hold.stamp = touch.stamp
+                covered = hold.lo
+        tree.mend(path)
 
     def undo(self, touch: Touch) -> None:
         """Removes the blocks that `touch` added to its slot in its view, but those touched again since.
 
         For the claim of a request that failed. May be called again, and after eviction or `drop`.
         """
-        for hold, added_from in touch.added:
-            # A path is always refreshed from its start: where the deeper hold was, the ones above were too.
-            while hold.stamp == touch.stamp and hold.hi > max(hold.lo, added_from):
-                self._tree.shed(hold, hold.hi - max(hold.lo, added_from))
+        for hold in touch.holds:
+            # Another stamp: the hold was refreshed since, and with it all holds above, for a path is always
+            # refreshed from its start.
+            while hold.stamp == touch.stamp and hold.hi > max(hold.lo, touch.added_from):
+                self._tree.shed(hold, hold.hi - max(hold.lo, touch.added_from))
 
     # -- anonymous runs
 

@@ -3,7 +3,8 @@
 from collections.abc import Collection, Iterator
 
 from epp.prefix.residency import Link, Occupancy, Residency
-from epp.prefix.tree import MAX_SHORT, BlockTree, Hold, Run
+from epp.prefix.runs import Hold, Run
+from epp.prefix.tree import MAX_SHORT, SHARD_SHIFT, BlockTree
 
 __all__ = ["check_index"]
 
@@ -34,7 +35,9 @@ def _check_table(tree: BlockTree) -> list[Run]:
     children = dict.fromkeys(runs, 0)
     for number, shard in enumerate(tree.shards):
         for first, run in shard.items():
-            _require(first == run.hashes[0] and first >> 54 == number, f"{_name(run)} is in a wrong place")
+            _require(
+                first == run.hashes[0] and first >> SHARD_SHIFT == number, f"{_name(run)} is in a wrong place"
+            )
             if run.parent is not None:
                 _require(run.parent in children, f"the parent of {_name(run)} is not in the table")
                 children[run.parent] += 1
@@ -46,6 +49,7 @@ def _check_table(tree: BlockTree) -> list[Run]:
 def _check_run(run: Run) -> None:
     name = _name(run)
     _require(len(run.hashes) == run.end - run.start > 0, f"{name} has {len(run.hashes)} hashes")
+    _require(run.last == run.hashes[-1], f"{name} has another last hash")
     _require(any(run.masks), f"{name} is held in full by nobody")
     short = [hold for hold in run.holds.values() if hold.hi < run.end]
     _require(set(short) == set(run.short), f"{name} does not know its short holds")

@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 from operator import attrgetter
 
-from epp.prefix.tree import Run
+from epp.prefix.runs import Run
 
 __all__ = ["Segments", "view_segments"]
 
+# (mask of slots, leading blocks that each of them holds), see `PrefixIndex.match`
 Segments = list[tuple[int, int]]
 
 _by_end = attrgetter("hi")
@@ -27,19 +28,34 @@ def view_segments(path: Sequence[Run], depth: int, view: int, hidden: int) -> Se
     held = 0
     for run in path:
         reached = run.masks[view]
-        ends = [hold for hold in run.short if hold.residency.view == view] if run.short else ()
-        for hold in ends:
-            reached |= hold.residency.bit
-        if held != reached and held:
-            found.append((held ^ reached, run.start))
-        held = reached
-        for hold in sorted(ends, key=_by_end):
-            if hold.hi < depth:
-                found.append((hold.residency.bit, hold.hi))
-                held ^= hold.residency.bit
+        if run.short:
+            held = _pass_short_holds(found, held, run, depth, view)
+        elif held != reached:
+            if held:
+                found.append((held ^ reached, run.start))
+            held = reached
     if held:
         found.append((held, depth))
     if hidden:
         found = [(mask & ~hidden, blocks) for mask, blocks in found if mask & ~hidden]
     found.reverse()
     return found
+
+
+def _pass_short_holds(found: Segments, held: int, run: Run, depth: int, view: int) -> int:
+    """Goes through a run in which holds end: adds their segments to `found`, returns who is left."""
+    reached = run.masks[view]
+    ending = []
+    for hold in run.short:
+        if hold.view == view:
+            reached |= hold.bit
+            ending.append(hold)
+    if held != reached and held:
+        found.append((held ^ reached, run.start))
+    if len(ending) > 1:
+        ending.sort(key=_by_end)
+    for hold in ending:
+        if hold.hi < depth:
+            found.append((hold.bit, hold.hi))
+            reached ^= hold.bit
+    return reached

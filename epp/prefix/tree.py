@@ -7,104 +7,21 @@ milliseconds when it grows (the low bits place a key inside its shard).
 """
 
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
-from epp.prefix.residency import Link, Residency
+from epp.prefix.residency import Residency
+from epp.prefix.runs import Hold, Run, hold_below, lower_half, sort_out
 
-__all__ = ["MAX_SHORT", "BlockTree", "Hold", "Run"]
+__all__ = ["MAX_SHORT", "SHARD_SHIFT", "BlockTree"]
 
-_SHARD_BITS: Final = 10
-_SHARD_SHIFT: Final = 64 - _SHARD_BITS
+_SHARD_BITS: Final = 8
+SHARD_SHIFT: Final = 64 - _SHARD_BITS
 # Holds that may end inside one run. More would make matching it slow, fewer would cut runs too often.
 MAX_SHORT: Final = 4
-
-
-class Run:
-    """Consecutive blocks of one path, held in full by everyone in `masks`.
-
-    path    0         start                end
-            |- parent -|------- run --------|- children …
-                       hashes[0]   hashes[-1]
-
-    Attributes:
-        start, end: depths of its first block and behind its last; a parent's `end` is its child's `start`.
-        hashes: of its blocks, unsigned 64-bit.
-        parent: the run before it, None at the root.
-        children: how many runs follow it.
-        lower: the run that this one was cut from, while that exists (see `Hold`).
-        weight: tokens of one block, fixed when the run is made.
-        masks: by view, the slots that hold the whole run.
-        short: holds that end inside the run, at most `MAX_SHORT` between two calls of the index.
-        holds: the holds that end in this run, by whom.
-    """
-
-    __slots__ = (
-        "children",
-        "end",
-        "hashes",
-        "holds",
-        "lower",
-        "masks",
-        "parent",
-        "short",
-        "start",
-        "weight",
-    )
-
-    def __init__(
-        self, parent: "Run | None", start: int, hashes: "array[int]", weight: int, masks: list[int]
-    ) -> None:
-        self.parent = parent
-        self.start = start
-        self.end = start + len(hashes)
-        self.hashes = hashes
-        self.weight = weight
-        self.masks = masks
-        self.children = 0
-        self.lower: Run | None = None
-        self.short: tuple[Hold, ...] = ()
-        self.holds: dict[Residency, Hold] = {}
-
-    def common_depth(self, chain: Sequence[int]) -> int:
-        """Depth up to which `chain` follows this run, given that it enters it.
-
-        Hashes are chained: behind the first difference nothing is equal, so bisection finds it.
-        """
-        hashes, start = self.hashes, self.start
-        same, different = 1, min(len(chain) - start, len(hashes))
-        while same < different:
-            middle = (same + different) // 2
-            if hashes[middle] == chain[start + middle]:
-                same = middle + 1
-            else:
-                different = middle
-        return start + same
-
-
-class Hold(Link):
-    """Blocks [lo, hi) of a path that one residency touched together: one entry of its LRU list.
-
-    It is registered with the run in which it ends. Runs may be cut without telling their holds, so a hold
-    reaches up through the pieces of the run that it was made for, all of one weight:
-
-        as made     |-------------- run --------------|         run.holds: [lo ═══════════ hi)
-        after cuts  |-- piece --|-- piece --|-- run --|         run.holds: [lo ═══════════ hi)
-                        └─ lower ──▶└─ lower ──▶
-
-    A hold that ends inside its run (`hi < run.end`) is in `run.short`; else its bit is in the run's mask, as
-    it is in the masks of all pieces above. An empty hold (`lo == hi`) is dead. `stamp` is the touch that
-    last refreshed it.
-    """
-
-    __slots__ = ("hi", "lo", "residency", "run", "stamp")
-
-    def __init__(self, residency: Residency, run: Run) -> None:
-        self.residency = residency
-        self.run = run
-        self.lo = run.start
-        self.hi = run.start
-        self.stamp = 0
+# A growing run keeps its weight while new blocks differ from it by at most 1/16: estimates drift, and a run
+# for each of their values would make paths long.
+_WEIGHT_TOLERANCE: Final = 16
 
 
 class BlockTree:
@@ -124,13 +41,13 @@ class BlockTree:
         parent, depth = None, 0
         while depth < total:
             first = chain[depth]
-            run = shards[first >> _SHARD_SHIFT].get(first)
+            run = shards[first >> SHARD_SHIFT].get(first)
             # Another parent means that two different prefixes share a hash; the path ends there.
             if run is None or run.parent is not parent:
                 break
             path.append(run)
             end = run.end
-            if end > total or chain[end - 1] != run.hashes[-1]:
+            if end > total or chain[end - 1] != run.last:
                 return path, run.common_depth(chain)
             parent, depth = run, end
         return path, depth
@@ -138,7 +55,8 @@ class BlockTree:
     def grow(self, chain: Sequence[int], weight: int) -> list[Run]:
         """The runs of the whole of `chain`: cuts one where the chain leaves it, adds what is missing.
 
-        Added blocks weigh `weight` each. They are held by nobody until `fill` is called for them.
+        Added blocks weigh `weight` each, or what the run weighs that they lengthen. They are held by nobody
+        until `fill` is called for them.
         """
         path, depth = self.walk(chain)
         if path and depth < path[-1].end:
@@ -150,13 +68,18 @@ class BlockTree:
     def _append(self, path: list[Run], chain: Sequence[int], depth: int, weight: int) -> None:
         tip = path[-1] if path else None
         hashes = array("Q", chain[depth:])
-        if tip is not None and not tip.children and tip.weight == weight and len(tip.holds) <= MAX_SHORT:
+        if (
+            tip is not None
+            and not tip.children
+            and len(tip.holds) <= MAX_SHORT
+            and _alike(tip.weight, weight)
+        ):
             self._lengthen(tip, hashes)
             return
-        shard = self.shards[hashes[0] >> _SHARD_SHIFT]
+        shard = self.shards[hashes[0] >> SHARD_SHIFT]
         if hashes[0] in shard:  # the hash of another prefix, see `walk`
             return
-        run = shard[hashes[0]] = Run(tip, depth, hashes, weight, [0] * self.views)
+        run = shard[hashes[0]] = Run(tip, depth, hashes, weight, (0,) * self.views)
         self.runs += 1
         if tip is not None:
             tip.children += 1
@@ -170,9 +93,10 @@ class BlockTree:
         """
         leaf.hashes.extend(hashes)
         leaf.end += len(hashes)
+        leaf.last = hashes[-1]
         # Nothing lies below a leaf, so everyone who holds it is registered with it.
         leaf.short = tuple(leaf.holds.values())
-        leaf.masks = [0] * self.views
+        leaf.masks = (0,) * self.views
 
     def cut(self, run: Run, depth: int) -> Run:
         """Cuts `run` at `depth`, strictly inside it, and returns the new run above the cut.
@@ -185,24 +109,24 @@ class BlockTree:
         Costs the same for any number of holders: only the short ones are looked at.
         """
         length = depth - run.start
-        head = Run(run.parent, run.start, run.hashes[:length], run.weight, run.masks.copy())
+        head = Run(run.parent, run.start, run.hashes[:length], run.weight, run.masks)
         head.children = 1
         head.lower = run
         for hold in run.short:
             if hold.hi > depth:
-                head.masks[hold.residency.view] |= hold.residency.bit
+                head.flip(hold)
             else:
                 head.holds[hold.residency] = run.holds.pop(hold.residency)
                 hold.run = head
         run.short = tuple(hold for hold in run.short if hold.hi > depth)
-        _sort_out(head, head.holds.values())
+        sort_out(head, head.holds.values())
         if run.parent is not None and run.parent.lower is run:
             run.parent.lower = head
-        self.shards[head.hashes[0] >> _SHARD_SHIFT][head.hashes[0]] = head
+        self.shards[head.hashes[0] >> SHARD_SHIFT][head.hashes[0]] = head
         del run.hashes[:length]
         run.start = depth
         run.parent = head
-        self.shards[run.hashes[0] >> _SHARD_SHIFT][run.hashes[0]] = run
+        self.shards[run.hashes[0] >> SHARD_SHIFT][run.hashes[0]] = run
         self.runs += 1
         return head
 
@@ -219,7 +143,7 @@ class BlockTree:
             hold = run.holds[residency] = Hold(residency, run)
             residency.append(hold)
             if run.masks[residency.view] & residency.bit:
-                below = _hold_below(run, residency)
+                below = hold_below(run, residency)
                 hold.lo, hold.hi, below.lo = below.lo, run.end, run.end
         else:
             residency.make_newest(hold)
@@ -231,9 +155,10 @@ class BlockTree:
         added = run.end - hold.hi
         residency.blocks += added
         residency.tokens += added * run.weight
-        run.short = tuple(other for other in run.short if other is not hold)
-        run.masks[residency.view] |= residency.bit
+        run.flip(hold)
         hold.hi = run.end
+        if run.short:
+            run.short = tuple(other for other in run.short if other is not hold)
 
     def shed(self, hold: Hold, blocks: int) -> None:
         """Gives up the deepest blocks of `hold`: at most `blocks`, and only in the run where it ends."""
@@ -241,18 +166,21 @@ class BlockTree:
         hi = max(run.start, hold.hi - blocks)
         residency.blocks -= hold.hi - hi
         residency.tokens -= (hold.hi - hi) * run.weight
-        if hold.hi == run.end:
-            run.masks[residency.view] ^= residency.bit
-            run.short += (hold,)
+        full = hold.hi == run.end
+        if full:
+            run.flip(hold)
         hold.hi = hi
         if hi == run.start:
             self._leave(hold)
+        elif full:
+            run.short += (hold,)
         self._settle(run, hi)
 
     def _leave(self, hold: Hold) -> None:
         """Takes an emptied hold out of its run: to the piece above where it goes on, else out of its list."""
         run, residency = hold.run, hold.residency
-        run.short = tuple(other for other in run.short if other is not hold)
+        if run.short:
+            run.short = tuple(other for other in run.short if other is not hold)
         del run.holds[residency]
         if run.parent is not None and hold.lo < run.start:
             hold.run = run.parent
@@ -269,38 +197,62 @@ class BlockTree:
             # The longest hold is the run's new end; nothing can follow what nobody holds.
             run.end = max(hold.hi for hold in run.short)
             del run.hashes[run.end - run.start :]
-            _sort_out(run, run.short)
+            run.last = run.hashes[-1]
+            sort_out(run, run.short)
         else:
             self._remove(run)
 
+    def mend(self, path: Sequence[Run]) -> None:
+        """Joins neighbours on a path that nothing keeps apart, where branches between them have gone."""
+        below = path[-1] if path else None
+        for above in reversed(path[:-1]):
+            if below is not None and above.children == 1 and _joinable(above, below):
+                self._join(above, below)
+            else:
+                below = above
+
+    def _join(self, above: Run, below: Run) -> None:
+        """Puts `above` in front of `below`, its only child; each hold goes on in the one that continues it.
+
+        before  |-- above --|-- below --|         after  |-------- below --------|
+                ═══════════ ═══════════ a                ═══════════════════════ a
+        """
+        for hold in above.holds.values():
+            lower = lower_half(hold)
+            if lower is not None:
+                lower.lo = hold.lo
+                hold.hi = hold.lo
+                hold.unlink()
+        self._unlist(below)
+        self.shards[above.hashes[0] >> SHARD_SHIFT][above.hashes[0]] = below
+        above.hashes.extend(below.hashes)
+        below.hashes = above.hashes
+        below.start = above.start
+        below.parent = above.parent
+        if above.parent is not None and above.parent.lower is above:
+            above.parent.lower = below
+        self.runs -= 1
+
     def _remove(self, run: Run) -> None:
-        shard = self.shards[run.hashes[0] >> _SHARD_SHIFT]
-        if shard.get(run.hashes[0]) is run:  # another prefix may have the same hash, see `walk`
-            del shard[run.hashes[0]]
+        self._unlist(run)
         self.runs -= 1
         if run.parent is not None:
             run.parent.children -= 1
             if run.parent.lower is run:
                 run.parent.lower = None
 
-
-def _sort_out(run: Run, holds: Iterable[Hold]) -> None:
-    """Enters `holds`, all that may end inside the run, as full or as short."""
-    short = []
-    for hold in holds:
-        if hold.hi == run.end:
-            run.masks[hold.residency.view] |= hold.residency.bit
-        else:
-            short.append(hold)
-    run.short = tuple(short)
+    def _unlist(self, run: Run) -> None:
+        shard = self.shards[run.hashes[0] >> SHARD_SHIFT]
+        if shard.get(run.hashes[0]) is run:  # else another prefix has the same hash, see `walk`
+            del shard[run.hashes[0]]
 
 
-def _hold_below(run: Run, residency: Residency) -> Hold:
-    """The hold that reaches up to `run` from one of the pieces cut from it."""
-    piece = run.lower
-    while piece is not None:
-        hold = piece.holds.get(residency)
-        if hold is not None:
-            return hold
-        piece = piece.lower
-    raise AssertionError("a mask names a slot that has no hold")
+def _alike(weight: int, other: int) -> bool:
+    return abs(weight - other) * _WEIGHT_TOLERANCE <= weight
+
+
+def _joinable(above: Run, below: Run) -> bool:
+    """Whether a run and its only child are held alike and by holds that are neighbours in their lists."""
+    if above.weight != below.weight or above.short or above.masks != below.masks:
+        return False
+    return len(above.holds) <= MAX_SHORT and all(map(lower_half, above.holds.values()))

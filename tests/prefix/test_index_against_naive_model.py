@@ -79,7 +79,7 @@ class NaiveIndex:
 
     def evict(self, view, slot):
         entries = self.entries(view, slot)
-        while (excess := self.tokens(view, slot) - self.capacities.get((view, slot), 12)) > 0:
+        while (excess := self.tokens(view, slot) - self.capacities.get((view, slot), 24)) > 0:
             oldest = next(iter(entries))
             if isinstance(oldest, int) or entries[oldest].tokens <= excess:
                 del entries[oldest]
@@ -102,7 +102,7 @@ class Pair:
         self.index = PrefixIndex(evictions_per_call)
         self.model = NaiveIndex()
         for _ in range(VIEWS):
-            self.index.add_view(12)
+            self.index.add_view(24)
         self.touches: list[tuple[Touch, tuple]] = []
         self.occupancies: list[tuple[Occupancy, tuple]] = []
         self.void = set()
@@ -183,7 +183,9 @@ class Pair:
 views = st.integers(0, VIEWS - 1)
 slots = st.integers(0, SLOTS - 1)
 numbers = st.integers(0, 20)
-texts = st.lists(st.sampled_from(["a", "b", "aaaa", "bbbbb"]), max_size=4).map("".join)
+# Prefixes of a few long texts that part from each other at several depths.
+long_texts = ["a" * 16, "aaaaaaaabbbbbbbb", "aaaaaaaabbbbcccc", "aaabbbbbbbbbb", "aaabbbbbbccc", "cccccccc"]
+texts = st.builds(lambda text, length: text[:length], st.sampled_from(long_texts), st.integers(0, 16))
 
 
 def operations(block_tokens, sweeps):
@@ -201,7 +203,8 @@ def operations(block_tokens, sweeps):
             st.tuples(st.just("drop"), slots, st.one_of(st.none(), views)),
             sweeps,
         ),
-        max_size=40,
+        min_size=15,
+        max_size=60,
     )
 
 
