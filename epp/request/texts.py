@@ -1,7 +1,7 @@
 """Prompts of the APIs that take texts or token ids without a chat template."""
 
 from array import array
-from typing import Final
+from typing import Any, Final
 
 from epp.request.canonical import PromptBytes
 from epp.request.conversations import chat_prompts
@@ -47,26 +47,23 @@ def _texts(body: Envelope, texts: Texts) -> tuple[Prompt, ...]:
     out = PromptBytes()
     out.value("add_special_tokens", body.add_special_tokens)
     arguments = out.finish()
-    return tuple(
-        Prompt(arguments + text.encode()) if isinstance(text, str) else _ids_prompt(text)
-        for text in _elements(texts)[:_MAX_PROMPTS]
-        if text
-    )
+    try:
+        return tuple(_prompt(arguments, item) for item in _elements(texts)[:_MAX_PROMPTS] if item)
+    except TypeError:  # ids beside texts or beside lists of ids: no documented form
+        return ()
 
 
-def _ids_prompt(ids: list[int]) -> Prompt:
-    return Prompt(array("I", ids).tobytes(), token_ids=True)
+def _prompt(arguments: bytes, item: str | list[int]) -> Prompt:
+    if isinstance(item, str):
+        return Prompt(arguments + item.encode())
+    return Prompt(array("I", item).tobytes(), token_ids=True)
 
 
-def _elements(texts: Texts) -> list[str | list[int]]:
-    """One list of ids is one prompt; ids beside texts are no documented form and show nothing."""
-    if isinstance(texts, str):
+def _elements(texts: Texts) -> list[Any]:
+    """One text, or one list of ids, is one prompt."""
+    if isinstance(texts, str) or (texts and isinstance(texts[0], int)):
         return [texts]
-    ids = [item for item in texts or () if isinstance(item, int)]
-    others = [item for item in texts or () if not isinstance(item, int)]
-    if ids and others:
-        return []
-    return [ids] if ids else others
+    return texts or []
 
 
 def _list(texts: str | list[str] | None) -> list[str]:

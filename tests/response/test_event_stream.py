@@ -181,7 +181,7 @@ def naive(stream):
         data = b"\n".join(
             line[5:].removeprefix(b" ") for line in event.split(b"\n") if line.startswith(b"data:")
         )
-        found = FOUND if data == USAGE else found
+        found = FOUND if data.strip() == USAGE else found  # empty data lines are white space around the JSON
     return found
 
 
