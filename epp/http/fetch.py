@@ -63,19 +63,34 @@ class _Collector:
 async def fetch(
     pool: UpstreamPool, origin: Origin, request: UpstreamRequest, *, timeout_s: float, max_bytes: int
 ) -> Response:
-    """Send `request` and collect the response; cancelling closes the connection.
+    """Send `request`, which must be safe to repeat, and collect the response.
+
+    A pooled connection that closes with no byte of an answer is replaced by a fresh one, once. Cancelling
+    closes the connection.
 
     Raises:
         FetchError: it failed, took longer than `timeout_s` (TOTAL_TIMEOUT), or its body is larger than
             `max_bytes` (PROTOCOL).
     """
-    result: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
-    exchange = pool.send(origin, request, _Collector(result, max_bytes))
     try:
         async with asyncio.timeout(timeout_s):
-            return await result
+            try:
+                return await _fetch_once(pool, origin, request, max_bytes, fresh=False)
+            except FetchError as error:
+                if error.failure.kind is not ErrorKind.CLOSED_REUSED:
+                    raise
+            return await _fetch_once(pool, origin, request, max_bytes, fresh=True)
     except TimeoutError:
         detail = f"not complete within {timeout_s:g} s"
         raise FetchError(UpstreamFailure(ErrorKind.TOTAL_TIMEOUT, detail, written=True)) from None
+
+
+async def _fetch_once(
+    pool: UpstreamPool, origin: Origin, request: UpstreamRequest, max_bytes: int, *, fresh: bool
+) -> Response:
+    result: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
+    exchange = pool.send(origin, request, _Collector(result, max_bytes), fresh=fresh)
+    try:
+        return await result
     finally:
         exchange.abort()

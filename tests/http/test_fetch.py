@@ -92,6 +92,30 @@ def test_failure_of_the_exchange_is_handed_on(run):
     assert result == (ErrorKind.BROKEN, "broken: closed by the endpoint")
 
 
+def test_reused_connection_that_closes_without_a_byte_is_replaced_once(run):
+    async def scenario():
+        connections = 0
+
+        async def script(peer):
+            nonlocal connections
+            connections += 1
+            await peer.request()
+            await peer.send(b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n%d" % connections)
+            if connections == 1:
+                await peer.request()
+
+        async with endpoint(script) as origin:
+            upstream = UpstreamPool(UpstreamSettings())
+            bodies = []
+            for _ in range(2):
+                response = await fetch(upstream, origin, get(), timeout_s=10, max_bytes=10)
+                bodies.append(response.body)
+            await upstream.close()
+        return bodies
+
+    assert run(scenario()) == [b"1", b"2"]
+
+
 def test_cancelling_closes_the_connection(run):
     async def scenario():
         asked, gone = asyncio.Event(), asyncio.Event()
