@@ -160,6 +160,19 @@ def test_snapshot_columns_are_not_kept_for_a_part_of_the_candidates():
     assert kept.asked == 4
 
 
+def test_filtered_requests_do_not_push_out_what_is_kept_for_the_others():
+    kept, drop = FixedScorer("kept", [0.5, 1.0], "snapshot"), DropFilter("f", [])
+    made, pool = profile((kept, 1), filters=(drop,)), fleet(2)
+    made.run(cycle(pool))
+    drop.slots = [0]
+    for _ in range(70):
+        made.run(cycle(pool))
+    drop.slots = []
+    made.run(cycle(pool))
+
+    assert kept.asked == 71
+
+
 def test_a_filter_that_drops_nobody_keeps_the_kept_columns():
     class Copy(DropFilter):
         def filter(self, cycle):
