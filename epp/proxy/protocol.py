@@ -90,6 +90,7 @@ class HttpProtocol(HttpToolsProtocol):
                 transport,
                 self.loop,
                 linger_s=self._settings.linger_timeout_s,
+                flush_s=self._settings.client_stall_timeout_s,
                 input_unfinished=self._input_unfinished,
             )
         )

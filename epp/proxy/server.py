@@ -1,7 +1,7 @@
 """Listening, draining, stopping: uvicorn's server with our protocol, without its signals and polling."""
 
 import asyncio
-import logging
+import contextlib
 import socket
 from collections.abc import Callable, Sequence
 from typing import Final
@@ -15,8 +15,6 @@ from epp.proxy.protocol import FrontState, HttpProtocol
 from epp.proxy.settings import ProxySettings
 
 __all__ = ["EppServer", "bind_socket"]
-
-logger = logging.getLogger("epp.proxy")
 
 _DATE_REFRESH_S: Final = 1.0
 # The last part of a drain, kept for answering what is left and for delivering the answers.
@@ -180,14 +178,16 @@ class EppServer:
                 await listener.refresh_date()
 
     async def _drain(self) -> None:
+        time = asyncio.get_running_loop().time
+        deadline = time() + self._settings.drain_timeout_s
         final_s = min(_FINAL_S, self._settings.drain_timeout_s / 2)
-        await self._wait_while(self._in_flight, self._settings.drain_timeout_s - final_s)
+        await self._wait_while(self._in_flight, deadline - final_s)
         if self._busy():
             self._on_drain_timeout()
-            await self._wait_while(self._busy, final_s / 2)
+            await self._wait_while(self._busy, time() + final_s / 2)
         for listener in self._listeners:
             listener.close()
-        await self._wait_while(self._connected, final_s / 2)
+        await self._wait_while(self._connected, time() + final_s / 2 if self._stopping else deadline)
 
     async def _abort(self) -> None:
         tasks = [task for listener in self._listeners for task in listener.abort()]
@@ -202,15 +202,12 @@ class EppServer:
     def _connected(self) -> bool:
         return any(listener.connections for listener in self._listeners)
 
-    async def _wait_while(self, condition: Callable[[], bool], timeout_s: float) -> bool:
-        """Wait until `condition` no longer holds; False when it still does after `timeout_s`."""
-        try:
-            async with asyncio.timeout(timeout_s):
+    async def _wait_while(self, condition: Callable[[], bool], deadline: float) -> None:
+        """Wait until `condition` no longer holds, or the loop's time is `deadline`."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout_at(deadline):
                 while condition():
                     await self._next_change()
-        except TimeoutError:
-            return False
-        return True
 
     async def _next_change(self) -> None:
         self._changed.clear()

@@ -17,10 +17,12 @@ class ProxySettings:
         head_timeout_s: from the first byte of a request to the end of its head; later is 408.
         body_timeout_s: from the end of the head to the end of the body; later is 408.
         total_timeout_s: from the end of the head to the end of the answer; 0 is no limit.
-        client_stall_timeout_s: how long a client may leave a full buffer of its answer untouched.
+        client_stall_timeout_s: how long a client may leave a full buffer of its answer untouched, or the rest
+            of it when the connection is closing.
         keep_alive_s: how long a client's connection may be idle. Longer than any gateway's idle time, so that
             the gateway is the one who closes; otherwise its next request may meet a closing socket.
-        linger_timeout_s: how long a closing connection may take to deliver what was written.
+        linger_timeout_s: how long the input of a closing connection is thrown away, so that a client that is
+            still sending can read why it should not.
         drain_timeout_s: from the begin of a drain to the end of the process at the latest. Below the 30 s
             that Kubernetes grants by default.
         expose_endpoint: send `x-epp-endpoint`.

@@ -16,8 +16,8 @@ class ClientTransport(asyncio.Transport):
 
     A socket that is closed with unread input makes the kernel reset the connection, and the peer may lose the
     answer it was about to read (RFC 9112 section 9.6). While `input_unfinished()` is true, `close` therefore
-    ends the output only, and the input is thrown away until the client closes too. In any case the
-    connection is gone after `linger_s`, also when the client does not read what is left to send.
+    ends the output only, and the input is thrown away until the client closes too, for at most `linger_s`.
+    Output that is not delivered yet has `flush_s` to be taken.
     """
 
     def __init__(
@@ -26,12 +26,14 @@ class ClientTransport(asyncio.Transport):
         loop: asyncio.AbstractEventLoop,
         *,
         linger_s: float,
+        flush_s: float,
         input_unfinished: Callable[[], bool],
     ) -> None:
         super().__init__()
         self._transport = transport
         self._loop = loop
         self._linger_s = linger_s
+        self._flush_s = flush_s
         self._input_unfinished = input_unfinished
         self._closing = False
         self._timer: asyncio.TimerHandle | None = None
@@ -67,7 +69,7 @@ class ClientTransport(asyncio.Transport):
             self._transport.resume_reading()
         else:
             self._transport.close()
-        self._timer = self._loop.call_later(self._linger_s, self._transport.abort)
+        self._limit_closing()
 
     def reset(self) -> None:
         """Close with a reset: says "not complete" where the end of the connection is the end of the body."""
@@ -75,6 +77,11 @@ class ClientTransport(asyncio.Transport):
         raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _LINGER_OFF)
         self._closing = True
         self._transport.close()
+        self._limit_closing()
+
+    def _limit_closing(self) -> None:
+        patience_s = self._flush_s if self.get_write_buffer_size() else self._linger_s
+        self._timer = self._loop.call_later(patience_s, self._transport.abort)
 
     def abort(self) -> None:
         """Close at once, whatever is left to send."""

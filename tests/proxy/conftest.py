@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import pytest
 import uvloop
-from tests.proxy.harness import Door, RawClient, ScriptedDirector
-from tests.proxy.upstream import ScriptedUpstream
 
 from epp.http import UpstreamPool, UpstreamSettings
 from epp.proxy import ProxySettings, Relay
+from tests.proxy.harness import Door, RawClient, ScriptedDirector
+from tests.proxy.upstream import ScriptedUpstream
 
 
 def pytest_asyncio_loop_factories(config, item):

@@ -2,15 +2,24 @@
 
 import asyncio
 import socket
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
+from typing import Self
 
 from epp.director import EndReason, Exchange, Failure, RequestHead, Target
 from epp.errors import EppError
 from epp.proxy import EppServer, ProxySettings, bind_socket
+from epp.proxy.protocol import HttpProtocol
 from epp.response import Usage
 
 PATIENCE_S = 10.0
+
+
+async def eventually(condition: Callable[[], object]) -> None:
+    """Let the loop turn until `condition` holds."""
+    async with asyncio.timeout(PATIENCE_S):
+        while not condition():  # noqa: ASYNC110 - states without an event of their own
+            await asyncio.sleep(0)
 
 
 @dataclass
@@ -124,7 +133,7 @@ class RawClient:
         reader, writer = await asyncio.open_connection(sock=raw)
         return cls(reader, writer)
 
-    async def __aenter__(self) -> "RawClient":
+    async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *_exc: object) -> None:
@@ -195,7 +204,7 @@ class Door:
         self.server: EppServer
         self.serving: asyncio.Task[None]
 
-    async def __aenter__(self) -> "Door":
+    async def __aenter__(self) -> Self:
         self.server = EppServer(self._app, self._settings, **self._hooks)  # type: ignore[arg-type]
         self.serving = asyncio.create_task(self.server.serve(self._sockets, self.admin_sockets))
         await self.server.started.wait()
@@ -205,6 +214,12 @@ class Door:
         self.server.stop()
         async with asyncio.timeout(PATIENCE_S):
             await self.serving
+
+    @property
+    def connections(self) -> list[HttpProtocol]:
+        """The connections of clients, as the server holds them."""
+        [listener] = self.server._listeners
+        return listener.connections
 
     async def client(self, **options: int) -> RawClient:
         return await RawClient.connect(self.port, **options)

@@ -92,7 +92,7 @@ async def test_the_endpoint_is_not_read_while_the_client_does_not_read(stage, mo
             endpoint.writer.write(chunk(b"x" * 100_000))
             sent += 100_000
             await asyncio.sleep(0)
-        [connection] = s.door.server._listeners[0].connections
+        [connection] = s.door.connections
         assert connection.transport.get_write_buffer_size() < 1_000_000
         endpoint.writer.write(LAST_CHUNK)
         assert len((await client.read_response()).body) == sent

@@ -4,7 +4,7 @@ import asyncio
 import json
 
 from epp.proxy import ProxySettings
-from tests.proxy.harness import Door, RawClient, post
+from tests.proxy.harness import Door, RawClient, eventually, post
 from tests.proxy.upstream import LAST_CHUNK, SSE_HEAD, chunk, json_answer
 
 
@@ -100,6 +100,9 @@ async def test_bytes_behind_a_request_are_held_up_to_a_limit_and_then_served():
         await client.send(post(b"1", path=b"/a"))
         large = post(b"x" * 3_000_000, path=b"/b")
         sending = asyncio.create_task(client.send(large))
+        [connection] = door.connections
+        await eventually(lambda: connection.flow.read_paused)
+        assert 65_536 < len(connection._held) < 1_000_000
         release.set()
         assert (await client.read_response()).body == b"/a 1"
         await sending
@@ -218,15 +221,7 @@ async def test_a_closing_connection_whose_client_goes_on_sending_is_gone_after_t
     async with Door(refuse, ProxySettings(linger_timeout_s=0.05)) as door, await door.client() as client:
         await client.send(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000000\r\n\r\n")
         assert (await client.read_response()).status == 413
-        for connection in door.server._listeners[0].connections:
-            await _gone(connection)
-
-
-async def _gone(connection) -> None:
-    changed = connection.server_state.changed
-    while connection in connection.server_state.connections:
-        changed.clear()
-        await changed.wait()
+        await eventually(lambda: not door.connections)
 
 
 async def test_an_answer_before_the_end_of_the_body_leaves_the_connection_usable():
@@ -289,7 +284,7 @@ async def test_a_client_that_connects_and_leaves_is_forgotten():
         client = await RawClient.connect(door.port)
         await client.send(post(b"1"))
         await client.read_response()
-        [connection] = door.server._listeners[0].connections
+        [connection] = door.connections
         client.leave()
-        await _gone(connection)
+        await eventually(lambda: not door.connections)
         assert not connection.busy

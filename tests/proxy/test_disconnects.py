@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from tests.proxy.harness import post
+from tests.proxy.harness import eventually, post
 from tests.proxy.upstream import SSE_HEAD, chunk
 
 
@@ -61,9 +61,7 @@ async def test_with_a_half_close(stage):
 async def test_while_its_body_is_being_read(stage):
     async with stage() as s, await s.client() as client:
         await client.send(post(b"0123456789")[:-5])
-        async with asyncio.timeout(10):
-            while not s.director.heads:
-                await asyncio.sleep(0)
+        await eventually(lambda: s.director.heads)
         client.leave()
         ended = await s.director.ended()
         assert (ended.reason, ended.error) == ("client_disconnected", None)
@@ -75,9 +73,7 @@ async def test_while_the_prompt_is_being_hashed(stage):
     async with stage() as s, await s.client() as client:
         s.director.yields = 1_000_000_000
         await client.send(post())
-        async with asyncio.timeout(10):
-            while not s.director.bodies:
-                await asyncio.sleep(0)
+        await eventually(lambda: s.director.bodies)
         client.leave()
         assert (await s.director.ended()).reason == "client_disconnected"
         assert s.upstream.accepted == 0

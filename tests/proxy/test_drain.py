@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from epp.proxy import ProxySettings, bind_socket
-from tests.proxy.harness import Door, RawClient, post
+from tests.proxy.harness import Door, RawClient, eventually, post
 from tests.proxy.upstream import LAST_CHUNK, SSE_HEAD, chunk, json_answer
 
 
@@ -67,10 +67,7 @@ async def test_a_request_that_is_being_received_is_still_served(stage):
     async with stage() as s, await s.client() as client:
         raw = post(b"body")
         await client.send(raw[:30])
-        [listener] = s.door.server._listeners
-        async with asyncio.timeout(10):
-            while not any(connection.busy for connection in listener.connections):
-                await asyncio.sleep(0)
+        await eventually(lambda: any(connection.busy for connection in s.door.connections))
         s.door.server.begin_drain()
         await client.send(raw[30:])
         endpoint = await s.upstream.accept()
@@ -170,9 +167,7 @@ async def test_the_hooks_are_called_when_a_drain_begins_and_when_it_takes_too_lo
         await door.client() as client,
     ):
         await client.send(post())
-        async with asyncio.timeout(10):
-            while not door.server._busy():
-                await asyncio.sleep(0)
+        await eventually(door.server._busy)
         door.server.begin_drain()
         assert calls == ["drain"]
         await asyncio.wait_for(door.serving, 10)

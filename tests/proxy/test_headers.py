@@ -4,7 +4,7 @@ import pytest
 
 from epp.proxy import ProxySettings
 from tests.proxy.harness import post
-from tests.proxy.upstream import SSE_HEAD, LAST_CHUNK, json_answer
+from tests.proxy.upstream import LAST_CHUNK, SSE_HEAD, json_answer
 
 OK = json_answer(b"{}")
 

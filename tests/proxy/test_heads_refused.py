@@ -4,9 +4,8 @@ import json
 
 import pytest
 
-from tests.proxy.harness import Door
-
 from epp.proxy import ProxySettings
+from tests.proxy.harness import Door
 
 REFUSED = {
     "content-length and transfer-encoding": b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",

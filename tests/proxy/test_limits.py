@@ -1,6 +1,5 @@
 """Limits on bodies and on time."""
 
-import asyncio
 import json
 
 import pytest
@@ -9,7 +8,7 @@ from epp.errors import OverloadedError
 from epp.http import UpstreamSettings
 from epp.proxy import ProxySettings
 from epp.proxy.intake import BodyBudget, BodyHold
-from tests.proxy.harness import post
+from tests.proxy.harness import eventually, post
 from tests.proxy.upstream import SSE_HEAD, chunk, json_answer
 
 
@@ -82,9 +81,7 @@ async def test_more_buffered_bytes_than_the_limit_are_503_until_a_body_is_releas
 async def test_an_announcement_alone_takes_nothing_from_the_budget(stage):
     async with stage(ProxySettings(max_buffered_bytes=100)) as s, await s.client() as client:
         await client.send(post(b"x" * 90)[:-90])
-        async with asyncio.timeout(10):
-            while not s.director.heads:
-                await asyncio.sleep(0)
+        await eventually(lambda: s.director.heads)
         assert s.relay.buffered_bytes == 0
 
 

@@ -4,6 +4,7 @@ import asyncio
 import socket
 import struct
 from dataclasses import dataclass
+from typing import Self
 
 from epp.director import Target
 
@@ -71,7 +72,7 @@ class ScriptedUpstream:
         self._server: asyncio.Server | None = None
         self.port = 0
 
-    async def __aenter__(self) -> "ScriptedUpstream":
+    async def __aenter__(self) -> Self:
         self._server = await asyncio.start_server(self._on_connection, "127.0.0.1", 0, limit=1 << 20)
         self.port = self._server.sockets[0].getsockname()[1]
         return self
