@@ -4,6 +4,7 @@ import argparse
 import subprocess
 import sys
 from contextlib import ExitStack
+from typing import Self
 
 from epp.app.server import Started
 from epp.cli.serve import picker_config, serve_until_signal
@@ -38,8 +39,8 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         "demo",
         allow_abbrev=False,
         help="the router in front of simulated vLLM servers",
-        description="Start simulated vLLM servers (GPU tier of 8,192 tokens, CPU tier of 65,536 tokens each, so "
-        "that both can be filled by hand) and the router in front of them. Needs the extra 'sim'.",
+        description="Start simulated vLLM servers (each with a GPU tier of 8,192 tokens and a CPU tier of "
+        "65,536, so that both can be filled by hand) and the router in front of them. Needs the extra 'sim'.",
     )
     parser.add_argument(
         "--port", type=int, default=8080, help="port of the router, 0 for a free one (%(default)s)"
@@ -87,9 +88,11 @@ class _Server:
             "--report-cpu-tier",
         ]
         # A session of its own: Ctrl-C reaches the router, which drains before the servers go.
-        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
+        self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and flags
+            command, stdout=subprocess.PIPE, text=True, start_new_session=True
+        )
 
-    def __enter__(self) -> "_Server":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

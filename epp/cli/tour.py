@@ -11,32 +11,11 @@ import httpx
 
 __all__ = ["Step", "Tour", "add_parser", "run"]
 
-_WORDS = [
-    "river",
-    "stone",
-    "winter",
-    "harbour",
-    "engine",
-    "quiet",
-    "letter",
-    "garden",
-    "copper",
-    "window",
-    "market",
-    "signal",
-    "forest",
-    "paper",
-    "bridge",
-    "candle",
-    "orbit",
-    "meadow",
-    "anchor",
-    "violet",
-    "thunder",
-    "basket",
-    "mirror",
-    "summit",
-]
+_WORDS = (
+    "river", "stone", "winter", "harbour", "engine", "quiet", "letter", "garden", "copper", "window",
+    "market", "signal", "forest", "paper", "bridge", "candle", "orbit", "meadow", "anchor", "violet",
+    "thunder", "basket", "mirror", "summit",
+)  # fmt: skip
 
 _HEADER = f"{'step':<34} {'endpoint':<22} {'prompt':>7} {'predicted':>17} {'cached':>7}"
 
@@ -48,8 +27,8 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         allow_abbrev=False,
         help="show on a running router what the tiers do",
         description="Send one long system prompt twice, fill the GPU tier of the server that holds it with "
-        "other prompts, and ask again: the CPU tier still attracts the request. Prints for each step where it "
-        "went, how many tokens were predicted to be cached in which tier, and how many the server says were.",
+        "other prompts, and ask again: the CPU tier still attracts the request. Prints for each step where "
+        "it went, how many tokens were predicted to be cached in which tier, and how many really were.",
     )
     parser.add_argument("--url", default="http://127.0.0.1:8080", help="the router (%(default)s)")
     parser.add_argument(
@@ -72,7 +51,8 @@ class Step:
     def line(self) -> str:
         """One row of the table."""
         predicted = f"gpu {_shown(self.predicted_gpu)} cpu {_shown(self.predicted_cpu)}"
-        return f"{self.name:<34} {self.endpoint:<22} {_shown(self.prompt):>7} {predicted:>17} {_shown(self.cached):>7}"
+        start = f"{self.name:<34} {self.endpoint:<22} {_shown(self.prompt):>7}"
+        return f"{start} {predicted:>17} {_shown(self.cached):>7}"
 
 
 def _shown(value: int | None) -> str:
@@ -129,7 +109,7 @@ class Tour:
         )
 
     def _left_gpu(self, endpoint: str, system: str) -> bool:
-        """Whether the router believes that `endpoint` holds nothing of the prompt in its GPU tier any more."""
+        """Whether the router believes that the GPU tier of `endpoint` holds nothing of the prompt."""
         answer = self._client.post("/pick", json=self._body(system, "?"))
         answer.raise_for_status()
         candidates: list[dict[str, Any]] = answer.json().get("receipt", {}).get("candidates", [])
@@ -172,6 +152,6 @@ def _summary(steps: list[Step]) -> str:
     stayed = "the same server" if last.endpoint == first.endpoint else "another server"
     return (
         f"\nThe repeat found {_shown(second.cached)} of {_shown(second.prompt)} tokens cached. After "
-        f"{len(steps) - 3} other prompts the GPU tier held {_shown(last.predicted_gpu)} tokens of it and the CPU "
-        f"tier the rest: the request went to {stayed}, which served {_shown(last.cached)} tokens from cache."
+        f"{len(steps) - 3} other prompts the GPU tier held {_shown(last.predicted_gpu)} tokens of it and the "
+        f"CPU tier the rest: the request went to {stayed}, which had {_shown(last.cached)} tokens cached."
     )

@@ -201,8 +201,9 @@ class Director:
 
     def commit(self, exchange: Exchange, endpoint: Endpoint) -> None:
         """Note in the index alone that somebody else sends this request to `endpoint`."""
-        if exchange.chains is not None:
-            self._claims.record(endpoint, exchange.chains, exchange.matches)
+        chains = _claimable(exchange)
+        if chains is not None:
+            self._claims.record(endpoint, chains, exchange.matches)
         if exchange.decision is not None:
             self.state.scheduler.on_picked(exchange.decision, endpoint)
 
@@ -212,7 +213,7 @@ class Director:
         cached = sum(exchange.predicted.values())
         exchange.hold = self._claims.take(
             endpoint,
-            exchange.chains,
+            _claimable(exchange),
             exchange.matches,
             uncached_tokens=max(0, exchange.prompt_tokens - cached),
             output_tokens=self._expected_output(exchange),
@@ -323,7 +324,7 @@ class Director:
         exchange.ended = True
         output_tokens = usage.completion_tokens if usage else None
         if exchange.hold is not None:
-            self._claims.finish(exchange.hold, exchange.chains, exchange.matches, output_tokens)
+            self._claims.finish(exchange.hold, _claimable(exchange), exchange.matches, output_tokens)
             self._learn(exchange, usage)
         record = record_of(exchange, reason, now, usage=usage, response_bytes=response_bytes, error=error)
         for observer in self.observers:
@@ -333,6 +334,8 @@ class Director:
         """Bytes per token and answer lengths, from what the endpoint reported."""
         request, hold, resolution = exchange.request, exchange.hold, exchange.resolution
         if request is None or hold is None or resolution is None or not hold.confirmed:
+            return
+        if not request.api.computes:
             return
         sent_bytes = text_bytes(request)
         slot = hold.endpoint.slot
@@ -347,6 +350,12 @@ class Director:
             self.state.ratios.learn(resolution.model, sent_bytes, usage.prompt_tokens, exchange.chains.family)
         if usage.completion_tokens is not None:
             self._outputs.learn(resolution.model, usage.completion_tokens)
+
+
+def _claimable(exchange: Exchange) -> PromptChains | None:
+    """The chains that the endpoint will compute; tokenizing or rendering a prompt leaves nothing in a cache."""
+    request = exchange.request
+    return exchange.chains if request is not None and request.api.computes else None
 
 
 def _nobody(resolution: Resolution) -> str:

@@ -1,0 +1,106 @@
+"""What fills the endpoint table: the static list, scrapes and model probes."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from epp.app.options import staleness_s
+from epp.clock import Clock
+from epp.compose import Core
+from epp.config import Settings
+from epp.endpoints.types import EndpointMetrics, ModelInfo
+from epp.http import UpstreamPool
+from epp.scrape import ModelProbe, ModelProbeSettings, ScrapeFault, Scraper, ScrapeSettings, fetch_through
+
+__all__ = ["PoolSources"]
+
+logger = logging.getLogger("epp.scrape")
+
+_DEFAULT_PATH = "/metrics"
+
+
+class PoolSources:
+    """Starts and stops the sources, and passes what they tell to the core's upkeep."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        core: Core,
+        pool: UpstreamPool,
+        clock: Clock,
+        count_failure: Callable[[str, str], None],
+    ) -> None:
+        self._settings = settings
+        self._core = core
+        self._clock = clock
+        self._count_failure = count_failure
+        self._topology: int | None = None
+        key = settings.endpoint_key.value if settings.endpoint_key else None
+        ask = fetch_through(pool)
+        self._scraper = Scraper(
+            ask,
+            self,
+            _scrape_settings(settings, key),
+            clock=clock,
+            sleep=asyncio.sleep,
+            in_flight=self._in_flight,
+            log=logger.warning,
+        )
+        self._probe = ModelProbe(
+            ask, self, ModelProbeSettings(api_key=key), clock=clock, sleep=asyncio.sleep, log=logger.warning
+        )
+
+    async def start(self) -> None:
+        """Take the static list and begin to ask."""
+        self._core.upkeep.sync_endpoints(self._settings.endpoint, self._clock.monotonic())
+        self.follow_pool()
+        self._scraper.start()
+        self._probe.start()
+
+    async def stop(self) -> None:
+        """End every task."""
+        await self._scraper.stop()
+        await self._probe.stop()
+
+    def follow_pool(self) -> None:
+        """Ask the endpoints that the pool has; cheap when nothing changed."""
+        pool = self._core.table.pool
+        if pool.topology != self._topology:
+            self._topology = pool.topology
+            self._scraper.sync(pool.endpoints)
+            self._probe.sync(pool.endpoints)
+
+    def _in_flight(self, address: str) -> int:
+        endpoint = self._core.table.endpoint(address)
+        return self._core.state.ledger.requests[endpoint.slot] if endpoint is not None else 0
+
+    def on_metrics(self, address: str, incarnation: int, metrics: EndpointMetrics, now: float) -> None:
+        """A scrape succeeded."""
+        self._core.upkeep.on_metrics(address, incarnation, metrics, now)
+        self.follow_pool()
+
+    def on_failure(self, address: str, incarnation: int, kind: ScrapeFault, detail: str, now: float) -> None:
+        """A scrape failed; the scraper has logged it."""
+        del detail
+        self._count_failure(address, kind.value)
+        refused = kind is ScrapeFault.CONNECT
+        self._core.upkeep.on_scrape_failure(address, incarnation, refused=refused, now=now)
+
+    def on_models(self, address: str, incarnation: int, models: tuple[ModelInfo, ...], now: float) -> None:
+        """An endpoint listed its models."""
+        self._core.upkeep.on_models(address, incarnation, models, now)
+        self.follow_pool()
+
+    def on_token_ratio(self, model: str, bytes_per_token: float) -> None:
+        """An endpoint counted the tokens of a sample text."""
+        self._core.upkeep.on_token_ratio(model, bytes_per_token)
+
+
+def _scrape_settings(settings: Settings, key: str | None) -> ScrapeSettings:
+    path = settings.metrics.path
+    return ScrapeSettings(
+        path=None if path == _DEFAULT_PATH else path,
+        api_key=key,
+        refresh_interval_s=settings.metrics.refresh_interval_s,
+        stale_s=staleness_s(settings),
+    )
