@@ -14,6 +14,7 @@ from epp.scheduling.contracts import Decision
 
 __all__ = ["AccessLine", "AccessLog", "access_line", "human_line"]
 
+_ANYBODY: Final = "default-flow"  # the fairness id of requests that name none
 _LONGEST: Final = 256  # characters of a name that a client chose
 
 
@@ -45,7 +46,7 @@ class AccessLine(msgspec.Struct, omit_defaults=True, kw_only=True):
     target_model: str | None = None
     adapter: str = ""
     priority: int = 0
-    fairness_id: str = "default-flow"
+    fairness_id: str | None = None
     endpoint: str | None = None
     attempts: int = 0
     retries: tuple[str, ...] = ()
@@ -116,7 +117,7 @@ def access_line(record: RequestRecord, ts: str) -> AccessLine:
         model=record.model and _clean(record.model),
         adapter=record.adapter,
         priority=record.priority,
-        fairness_id=record.fairness_id,
+        fairness_id=None if record.fairness_id == _ANYBODY else _clean(record.fairness_id),
         endpoint=record.endpoint,
         attempts=record.attempts,
         ejected=record.ejected,

@@ -37,7 +37,7 @@ REQUEST_DURATION: Final = Family(
 REQUEST_SIZE: Final = Family(
     "llm_d_epp_request_size_bytes",
     "histogram",
-    "Size of request bodies as they came.",
+    "Size of request bodies that were sent to an endpoint.",
     labels=FLOW,
     bounds=bounds.BYTES,
     twin=twin("inference_objective_request_sizes", *MODEL),

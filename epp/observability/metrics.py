@@ -100,7 +100,7 @@ class Metrics:
         yield from self._requests.families(pool)
         yield compat.RUNNING, list(self._running())
         yield from self._state.families(pool)
-        yield own.SCRAPE_ERRORS, list(self._scrape_errors.items())
+        yield own.SCRAPE_ERRORS, [(k, n) for k, n in self._scrape_errors.items() if k[0] in pool.by_address]
         yield compat.POLL_ERRORS, [(_SOURCE_TYPE, self._poll_errors)]
         yield own.OBSERVER_ERRORS, [((name,), count) for name, count in self._observer_errors.items()]
         yield compat.INFO, [((self._build.commit, self._build.build_ref), 1)]

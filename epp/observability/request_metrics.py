@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Final
 
 from epp.director.record import RequestRecord
@@ -50,6 +51,19 @@ class _FlowSeries:
             "true": Histogram(bounds.SECONDS_TO_120),
         }
         self.between_tokens = Histogram(bounds.BETWEEN_TOKENS)
+
+
+# Histograms without observations are left out: a page must not grow with names that nobody serves.
+_BY_FLOW: Final[tuple[tuple[Family, Callable[[_FlowSeries], Histogram]], ...]] = (
+    (compat.REQUEST_DURATION, attrgetter("duration")),
+    (compat.REQUEST_SIZE, attrgetter("request_size")),
+    (compat.RESPONSE_SIZE, attrgetter("response_size")),
+    (compat.INPUT_TOKENS, attrgetter("input_tokens")),
+    (compat.OUTPUT_TOKENS, attrgetter("output_tokens")),
+    (compat.CACHED_TOKENS, attrgetter("cached_tokens")),
+    (compat.PER_OUTPUT_TOKEN, attrgetter("per_output_token")),
+    (compat.BETWEEN_TOKENS, attrgetter("between_tokens")),
+)
 
 
 class _TokenSeries:
@@ -119,14 +133,16 @@ class RequestMetrics:
         end = (record.reason, status)
         self._ends[end] = self._ends.get(end, 0) + 1
         series.requests += 1
-        series.request_size.observe(record.request_bytes)
         code = _error_code(record)
         if code is not None:
             series.errors[code] = series.errors.get(code, 0) + 1
         for kind in record.retries[: max(0, record.attempts - 1)]:
             self._retries[kind] = self._retries.get(kind, 0) + 1
         self._observe_router(record, key[1])
-        if record.error is None and status is not None and record.endpoint is not None:
+        if record.endpoint is None:
+            return
+        series.request_size.observe(record.request_bytes)
+        if record.error is None and status is not None:
             _observe_response(series, record)
             if 200 <= status < 300:
                 self._observe_hits(record, record.endpoint, key[1])
@@ -197,7 +213,7 @@ class RequestMetrics:
         self.drop_removed(pool)
         yield from self._flow_families()
         yield from self._router_families(pool)
-        yield from self._token_families()
+        yield from self._token_families(pool)
         yield compat.INDEXER_HIT_RATIO, [(_labels(view), series.hit_ratio) for view, series in self._views]
         yield compat.INDEXER_HIT_BYTES, [(_labels(view), series.hit_bytes) for view, series in self._views]
 
@@ -208,18 +224,12 @@ class RequestMetrics:
             compat.REQUEST_ERRORS,
             [((*key, code), count) for key, s in flows for code, count in s.errors.items()],
         )
-        yield compat.REQUEST_DURATION, [(key, s.duration) for key, s in flows]
-        yield compat.REQUEST_SIZE, [(key, s.request_size) for key, s in flows]
-        yield compat.RESPONSE_SIZE, [(key, s.response_size) for key, s in flows]
-        yield compat.INPUT_TOKENS, [(key, s.input_tokens) for key, s in flows]
-        yield compat.OUTPUT_TOKENS, [(key, s.output_tokens) for key, s in flows]
-        yield compat.CACHED_TOKENS, [(key, s.cached_tokens) for key, s in flows]
-        yield compat.PER_OUTPUT_TOKEN, [(key, s.per_output_token) for key, s in flows]
+        for family, read in _BY_FLOW:
+            yield family, [(key, h) for key, s in flows if any((h := read(s)).counts)]
         yield (
             compat.FIRST_BYTE,
-            [((*key, stream), h) for key, s in flows for stream, h in s.first_byte.items()],
+            [((*key, how), h) for key, s in flows for how, h in s.first_byte.items() if any(h.counts)],
         )
-        yield compat.BETWEEN_TOKENS, [(key, s.between_tokens) for key, s in flows]
 
     def _router_families(self, pool: Pool) -> Iterator[tuple[Family, list[Sample]]]:
         yield compat.PROCESSING, [((), self._processing)]
@@ -233,15 +243,17 @@ class RequestMetrics:
     def _attempts(self, pool: Pool) -> Iterator[Sample]:
         for target, count in self._failed_attempts.items():
             yield ("failure", target, *_NOWHERE), count
-        for address, series in self._endpoints.items():
-            endpoint = pool.by_address.get(address)
-            if endpoint is None:  # added since the page was begun
-                continue
-            where = (endpoint.spec.name or endpoint.spec.host, "", str(endpoint.spec.port))
+        for address, series in self._shown(pool):
+            spec = pool.by_address[address].spec
+            where = (spec.name or spec.host, "", str(spec.port))
             for target, count in series.attempts.items():
                 yield ("success", target, *where), count
 
-    def _token_families(self) -> Iterator[tuple[Family, list[Sample]]]:
+    def _shown(self, pool: Pool) -> list[tuple[str, _EndpointSeries]]:
+        """Series of the endpoints of `pool`: others may have come since the page was begun."""
+        return [(address, s) for address, s in self._endpoints.items() if address in pool.by_address]
+
+    def _token_families(self, pool: Pool) -> Iterator[tuple[Family, list[Sample]]]:
         models = list(self._tokens.items())
         yield own.ESTIMATED_TOKENS, [((model,), t.estimated) for model, t in models]
         yield own.PREDICTED_TOKENS, _split(models, lambda t: t.predicted)
@@ -249,10 +261,9 @@ class RequestMetrics:
         yield own.MEASURED_TOKENS, [((model,), t.measured) for model, t in models]
         yield own.MEASURED_PROMPT_TOKENS, [((model,), t.measured_prompt) for model, t in models]
         yield own.GAP_TOKENS, _split(models, lambda t: t.gap)
-        endpoints = list(self._endpoints.items())
         yield (
             own.ENDPOINT_PREDICTED_TOKENS,
-            [((address, tier), n) for address, s in endpoints for tier, n in s.predicted.items()],
+            [((address, tier), n) for address, s in self._shown(pool) for tier, n in s.predicted.items()],
         )
 
 
