@@ -23,9 +23,9 @@ def parse_json(body: bytes) -> dict[str, Any]:
     """A JSON object; raises ApiError 400 otherwise."""
     try:
         data = json.loads(body)
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
         position = getattr(error, "pos", 0)
-        reason = getattr(error, "msg", "not UTF-8")
+        reason = getattr(error, "msg", "neither JSON nor UTF-8")
         raise validation_error(
             "json_invalid",
             f"body.{position}",

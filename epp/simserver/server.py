@@ -3,13 +3,15 @@
 import asyncio
 import contextlib
 import socket
-from collections.abc import Generator
+import struct
 from dataclasses import replace
+from email.utils import formatdate
 from types import TracebackType
 from typing import Any, Self
 
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.server import ServerState
 
 from epp.simserver.app import SimApp
 from epp.simserver.core import SimCore
@@ -19,6 +21,8 @@ from epp.simserver.settings import SimSettings
 __all__ = ["SimServer"]
 
 DRAIN_POLL_S = 0.02
+LINGER_0 = struct.pack("ii", 1, 0)
+"""With it closing a socket sends a reset."""
 
 
 class _Protocol(HttpToolsProtocol):
@@ -27,14 +31,6 @@ class _Protocol(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         super().on_message_begin()
         self.scope["extensions"] = {"sim": {"transport": self.transport}}
-
-
-class _Server(uvicorn.Server):
-    """uvicorn's server without signal handlers: its owner stops it."""
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Generator[None, None, None]:
-        yield
 
 
 class SimServer:
@@ -53,8 +49,9 @@ class SimServer:
     def __init__(self, settings: SimSettings | None = None, **overrides: Any) -> None:
         self.settings = replace(settings or SimSettings(), **overrides)
         self.port = self.settings.port
-        self._server: _Server | None = None
-        self._tasks: list[asyncio.Task[None]] = []
+        self._state = ServerState()
+        self._listening: asyncio.Server | None = None
+        self._background: list[asyncio.Task[None]] = []
 
     @property
     def address(self) -> str:
@@ -68,25 +65,28 @@ class SimServer:
 
     async def start(self) -> None:
         """Listen; returns when requests are accepted. Raises OSError when the port is taken."""
-        listener = socket.create_server((self.settings.host, self.port), backlog=2048)
-        self.port = listener.getsockname()[1]
         self.core = SimCore(self.settings)
+        self._state = ServerState()
         config = uvicorn.Config(
             SimApp(self.core),
-            http=_Protocol,
             ws="none",
             lifespan="off",
             log_config=None,
             access_log=False,
             timeout_keep_alive=self.settings.keep_alive_s,  # type: ignore[arg-type]
         )
-        self._server = _Server(config)
-        self._tasks = [
-            asyncio.create_task(self._server.serve(sockets=[listener])),
+        config.load()
+        listener = socket.create_server((self.settings.host, self.port), backlog=2048)
+        self.port = listener.getsockname()[1]
+        _date(self._state, config)
+        self._background = [
             asyncio.create_task(self.core.runner.run()),
+            asyncio.create_task(_keep_date(self._state, config)),
         ]
-        while not self._server.started:  # noqa: ASYNC110  uvicorn offers no event for it
-            await asyncio.sleep(0.001)
+        state = self._state
+        self._listening = await asyncio.get_running_loop().create_server(
+            lambda: _Protocol(config, state, {}), sock=listener
+        )
 
     async def stop(self) -> None:
         """Stop at once, as SIGTERM with `--shutdown-timeout 0` does: what is in flight is cut."""
@@ -113,7 +113,7 @@ class SimServer:
         self.begin_drain()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self.settings.shutdown_timeout_s):
-                while self.core.inference_in_flight:  # noqa: ASYNC110  happens once in a process's life
+                while self.core.inference_in_flight:  # noqa: ASYNC110  happens once in a server's life
                     await asyncio.sleep(DRAIN_POLL_S)
         await self.stop()
 
@@ -127,20 +127,31 @@ class SimServer:
         await self.stop()
 
     async def _end(self, *, reset: bool) -> None:
-        if self._server is None:
+        if self._listening is None:
             return
-        server, self._server = self._server, None
-        serving, stepping = self._tasks
-        stepping.cancel()
-        server.should_exit = True
-        for connection in list(server.server_state.connections):
-            _cut(connection, reset=reset)
-        await asyncio.gather(serving, stepping, return_exceptions=True)
+        listening, self._listening = self._listening, None
+        listening.close()
+        for connection in list(self._state.connections):
+            _cut(connection.transport, reset=reset)
+        for task in self._background:
+            task.cancel()
+        await asyncio.gather(*self._background, *self._state.tasks, return_exceptions=True)
+        await listening.wait_closed()
 
 
-def _cut(connection: Any, *, reset: bool) -> None:
-    transport: asyncio.Transport = connection.transport
+def _cut(transport: asyncio.Transport, *, reset: bool) -> None:
     if reset:
         raw = transport.get_extra_info("socket")
-        raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\0\0\0\0\0\0\0")
+        raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, LINGER_0)
     transport.abort()
+
+
+def _date(state: ServerState, config: uvicorn.Config) -> None:
+    """The headers that uvicorn puts before the application's."""
+    state.default_headers = [(b"date", formatdate(usegmt=True).encode()), *config.encoded_headers]
+
+
+async def _keep_date(state: ServerState, config: uvicorn.Config) -> None:
+    while True:
+        await asyncio.sleep(1)
+        _date(state, config)
