@@ -180,6 +180,9 @@ OBSERVER_ERRORS: Final = Family(
     "Failures of metrics, logs or records, kept from the request's path.",
     labels=("observer",),
 )
+LOG_DROPPED: Final = Family(
+    "epp_access_log_lines_dropped_total", "counter", "Lines of the access log that could not be written."
+)
 BUILD: Final = Family(
     "epp_build_info", "gauge", "1, with the build in its labels.", labels=("version", "python_version")
 )

@@ -52,6 +52,7 @@ class Sources:
     running: Callable[[], Mapping[RunningKey, int]] = dict
     bytes_per_token: Callable[[], Mapping[str, float]] = dict
     buffered_bytes: Callable[[], int] = int
+    dropped_lines: Callable[[], int] = int
 
 
 class StateMetrics:
@@ -130,6 +131,7 @@ class StateMetrics:
         yield compat.INFLIGHT_BY_PRODUCER, _by_producer(requests)
         yield compat.INFLIGHT_TOKENS_BY_PRODUCER, _by_producer(tokens)
         yield own.INFLIGHT, [((), ledger.total())]
+        yield own.LOG_DROPPED, [((), self._sources.dropped_lines())]
         yield own.BUFFERED, [((), self._sources.buffered_bytes())]
         learned = self._sources.bytes_per_token()
         yield own.BYTES_PER_TOKEN, [((model,), ratio) for model, ratio in learned.items()]

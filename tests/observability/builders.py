@@ -52,6 +52,7 @@ class World:
                 running=lambda: self.running,
                 bytes_per_token=lambda: {"m": 4.25},
                 buffered_bytes=lambda: 12345,
+                dropped_lines=lambda: 6,
             ),
             BuildInfo("1.2.3", "abc", "main", "h4sh", "3.11.7"),
             (GPU, CPU),

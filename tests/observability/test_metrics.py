@@ -631,6 +631,7 @@ def test_build_configuration_and_the_rest(world):
     assert world.samples("epp_build_info") == {'version="1.2.3",python_version="3.11.7"': 1.0}
     assert world.samples("epp_config_info") == {'hash="h4sh"': 1.0}
     assert world.samples("epp_buffered_bytes") == {"": 12345.0}
+    assert world.samples("epp_access_log_lines_dropped_total") == {"": 6.0}
     assert world.samples("epp_bytes_per_token") == {'model_name="m"': 4.25}
 
 
