@@ -6,6 +6,7 @@ The director decides whether and where a failed execution is repeated; here it i
 from collections.abc import Callable
 
 from epp.director import Director, Exchange, Failure, Target
+from epp.errors import EppError
 from epp.http import Origin, UpstreamPool, UpstreamRequest
 from epp.proxy.answer import BUFFER_LIMIT, Answer
 from epp.proxy.verdict import RETRYABLE_STATUSES, error_for, failure_of_exchange, failure_of_status
@@ -43,18 +44,24 @@ class Executions:
         last: Answer | None = None
         while True:
             answer = self._execute(target, request)
-            failure = await _failure_of(answer)
-            if failure is None:
+            outcome = await _outcome_of(answer)
+            if outcome is None:
                 return answer
+            answer.abort()
             if answer.ended:
                 last = answer
-            answer.abort()
-            following = self._director.next_after_failure(self._exchange, failure, self._now())
+            following = self._following(outcome)
             if following is None:
                 if last is None:
-                    raise error_for(failure)
+                    raise outcome if isinstance(outcome, EppError) else error_for(outcome)
                 return last
             target = following
+
+    def _following(self, outcome: Failure | EppError) -> Target | None:
+        """Where to try again; after an error of our own nowhere, and no endpoint is to blame."""
+        if isinstance(outcome, EppError):
+            return None
+        return self._director.next_after_failure(self._exchange, outcome, self._now())
 
     def abort(self) -> None:
         """Close the connection of the execution under way."""
@@ -68,7 +75,7 @@ class Executions:
         return answer
 
 
-async def _failure_of(answer: Answer) -> Failure | None:
+async def _outcome_of(answer: Answer) -> Failure | EppError | None:
     """Wait until it is known whether `answer` is the one to relay; None: it is."""
     while not answer.has_head:
         if answer.failure is not None:

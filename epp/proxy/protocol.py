@@ -94,9 +94,8 @@ class HttpProtocol(HttpToolsProtocol):
                 input_unfinished=self._input_unfinished,
             )
         )
-        self.timeout_keep_alive_task = self.loop.call_later(
-            self._settings.keep_alive_s, self.timeout_keep_alive_handler
-        )
+        first_request_s = max(self._settings.keep_alive_s, self._settings.head_timeout_s)
+        self.timeout_keep_alive_task = self.loop.call_later(first_request_s, self.timeout_keep_alive_handler)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The client left, or the connection was closed."""

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from epp.clock import Clock, SystemClock
 from epp.director import Director, Exchange
+from epp.errors import EppError, OverloadedError, ShuttingDownError
 from epp.http import UpstreamPool
 from epp.http.headers import new_request_id
 from epp.proxy.asgi import Receive, Scope, Send
@@ -60,9 +61,18 @@ class Relay:
         request = RelayedRequest(self._around, scope, receive, send)
         self._active.add(request)
         try:
-            await request.run(closed=self._closed)
+            await request.run(self._refusal())
         finally:
             self._active.discard(request)
+
+    def _refusal(self) -> EppError | None:
+        """Why a request that has just come is not served."""
+        if self._closed:
+            return ShuttingDownError("the router is shutting down")
+        limit = self._around.settings.max_requests
+        if limit and len(self._active) > limit:
+            return OverloadedError(f"{limit} requests are in flight, more are not taken; try again")
+        return None
 
     def shut_down(self) -> None:
         """Answer or cut what is in flight, and refuse what comes."""

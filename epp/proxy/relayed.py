@@ -67,8 +67,13 @@ _COMPLETE: Final = _End(EndReason.COMPLETE)
 _CLIENT_GONE: Final = _End(EndReason.CLIENT_DISCONNECTED)
 
 
-def _shut_down() -> _End:
-    return _End(EndReason.SHUTDOWN, ShuttingDownError("the router is shutting down"))
+def _ended_by(error: EppError) -> _End:
+    """The end of a request that the router itself answers."""
+    if isinstance(error, ClientDisconnectedError):
+        return _CLIENT_GONE
+    if isinstance(error, FirstByteTimeoutError | RequestTimeoutError):
+        return _End(EndReason.TIMEOUT, error)
+    return _End(EndReason.SHUTDOWN if isinstance(error, ShuttingDownError) else EndReason.REJECTED, error)
 
 
 class _CutError(Exception):
@@ -106,44 +111,39 @@ class RelayedRequest:
         self._started = False
         self._response_bytes = 0
 
-    async def run(self, *, closed: bool) -> None:
-        """Serve the request; `closed`: the router takes no more.
+    async def run(self, refusal: EppError | None) -> None:
+        """Serve the request, or answer it with `refusal`.
 
         Raises:
             ResponseAbortedError: the server must cut the connection.
         """
         end = _End(EndReason.SHUTDOWN)  # the server cancels what a drain has left over
         try:
-            end = await self._outcome(closed=closed)
+            end = await self._outcome() if refusal is None else _ended_by(refusal)
             await self._conclude(end)
         finally:
             self._release(end)
 
     def shut_down(self) -> None:
         """End the request now: with an error if nothing was sent, else by cutting the answer."""
-        self._interrupt(_shut_down())
+        self._interrupt(_ended_by(ShuttingDownError("the router is shutting down")))
 
     # How it ends.
 
-    async def _outcome(self, *, closed: bool) -> _End:
+    async def _outcome(self) -> _End:
         try:
-            return _shut_down() if closed else await self._under_timeout()
-        except ClientDisconnectedError:
-            return _CLIENT_GONE
+            return await self._under_timeout()
         except EppError as error:
-            timed_out = isinstance(error, FirstByteTimeoutError)
-            return _End(EndReason.TIMEOUT if timed_out else EndReason.REJECTED, error)
+            return _ended_by(error)
         except _CutError as cut:
             return _End(cut.reason)
         except Exception:
             logger.exception("request %s failed", self._request_id.decode("ascii"))
-            return _End(EndReason.REJECTED, InternalError("internal error"))
+            return _ended_by(InternalError("internal error"))
 
     async def _under_timeout(self) -> _End:
         body_timeout_s = self._around.settings.body_timeout_s
-        self._on_timeout = _End(
-            EndReason.TIMEOUT, RequestTimeoutError("the body of the request did not arrive in time")
-        )
+        self._on_timeout = _ended_by(RequestTimeoutError("the body of the request did not arrive in time"))
         try:
             async with asyncio.timeout(body_timeout_s) as timeout:
                 self._timeout = timeout
@@ -208,7 +208,7 @@ class RelayedRequest:
         body = await read_body(headers, self._receive, self._hold, settings.max_request_bytes)
         self._body_read = True
         self._watch = asyncio.create_task(self._watch_client())
-        self._on_timeout = _End(EndReason.TIMEOUT, FirstByteTimeoutError("no answer within the total time"))
+        self._on_timeout = _ended_by(FirstByteTimeoutError("no answer within the total time"))
         self._expire_at(self._total_deadline())
         for _ in self._around.director.prepare(self._exchange, body, self._around.now()):
             await asyncio.sleep(0)

@@ -39,14 +39,10 @@ _KINDS: Final = {
 }
 
 
-def failure_of_exchange(failure: UpstreamFailure) -> Failure:
-    """What failed before the client got a byte, in the director's words.
-
-    Raises:
-        OverloadedError: the limit is ours, so the endpoint is not to blame and no other is tried.
-    """
+def failure_of_exchange(failure: UpstreamFailure) -> Failure | OverloadedError:
+    """What failed before the client got a byte, for the director; an error if a limit of ours did."""
     if failure.kind is ErrorKind.POOL_EXHAUSTED:
-        raise OverloadedError("no connection to the endpoints is free; try again")
+        return OverloadedError("no connection to the endpoints is free; try again")
     return Failure(_KINDS.get(failure.kind, FailureKind.BROKEN), failure.detail, failure.written)
 
 

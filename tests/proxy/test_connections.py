@@ -28,6 +28,13 @@ async def test_a_connection_serves_several_requests():
             assert (await client.read_response()).body == b"/p %d" % number
 
 
+async def test_without_keep_alive_a_connection_serves_one_request_and_is_closed():
+    async with Door(echo, ProxySettings(keep_alive_s=0)) as door, await door.client() as client:
+        await client.send(post(b"1", path=b"/p"))
+        assert (await client.read_response()).body == b"/p 1"
+        assert await client.read_to_end() == b""
+
+
 async def test_pipelined_requests_are_answered_in_order():
     async with Door(echo) as door, await door.client() as client:
         await client.send(post(b"1", path=b"/a") + post(b"2", path=b"/b") + post(b"3", path=b"/c"))

@@ -79,6 +79,35 @@ async def test_while_the_prompt_is_being_hashed(stage):
         assert s.upstream.accepted == 0
 
 
+async def test_messages_other_than_a_disconnect_are_no_disconnect(stage):
+    async with stage() as s:
+        sent, left = [], asyncio.Event()
+        messages = [{"type": "http.request", "body": b"{}"}, {"type": "http.request", "body": b""}]
+
+        async def receive():
+            if messages:
+                return messages.pop(0)
+            await left.wait()
+            return {"type": "http.disconnect"}
+
+        async def send(message):
+            sent.append(message["type"])
+
+        scope = {
+            "type": "http", "method": "POST", "path": "/", "raw_path": b"/", "query_string": b"",
+            "scheme": "http", "headers": [], "client": None,
+        }  # fmt: skip
+        serving = asyncio.create_task(s.relay(scope, receive, send))
+        endpoint = await s.upstream.accept()
+        await endpoint.request()
+        assert not serving.done()
+        left.set()
+        await endpoint.closed_by_router()
+        await serving
+        assert (await s.director.ended()).reason == "client_disconnected"
+        assert sent == []
+
+
 async def test_while_the_connection_to_the_endpoint_is_being_made(stage):
     dialled, cancelled = asyncio.Event(), asyncio.Event()
 

@@ -194,6 +194,20 @@ async def test_the_admin_application_has_its_own_sockets():
         assert (await admin.read_response()).body == b"admin"
 
 
+async def test_the_date_of_answers_is_kept_current(monkeypatch):
+    async def app(scope, receive, send):
+        await send({"type": "http.response.start", "status": 204, "headers": []})
+        await send({"type": "http.response.body"})
+
+    monkeypatch.setattr("epp.proxy.server._DATE_REFRESH_S", 0.001)
+    async with Door(app) as door, await door.client() as client:
+        [listener] = door.server._listeners
+        listener.server_state.default_headers = []
+        await eventually(lambda: listener.server_state.default_headers)
+        await client.send(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert (await client.read_response(bodiless=True)).value(b"date").endswith(b" GMT")
+
+
 def test_binding_an_address_in_use_fails_and_leaks_no_socket():
     with bind_socket("127.0.0.1", 0) as bound:
         bound.listen()

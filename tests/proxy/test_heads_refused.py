@@ -161,7 +161,10 @@ async def test_a_slow_body_is_408_even_when_the_application_has_no_limit():
 
 
 async def test_an_idle_connection_is_closed_after_the_keep_alive_time():
-    async with Door(never_called, ProxySettings(keep_alive_s=0.05)) as door, await door.client() as client:
+    async with (
+        Door(never_called, ProxySettings(keep_alive_s=0.05, head_timeout_s=0.01)) as door,
+        await door.client() as client,
+    ):
         assert await client.read_to_end() == b""
 
 

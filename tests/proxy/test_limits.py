@@ -85,6 +85,24 @@ async def test_an_announcement_alone_takes_nothing_from_the_budget(stage):
         assert s.relay.buffered_bytes == 0
 
 
+async def test_more_requests_than_the_limit_are_503(stage):
+    async with (
+        stage(ProxySettings(max_requests=1)) as s,
+        await s.client() as first,
+        await s.client() as second,
+    ):
+        await first.send(post())
+        endpoint = await s.upstream.accept()
+        await endpoint.request()
+        await second.send(post())
+        response = await second.read_response()
+        assert response.status == 503
+        assert response.value(b"x-llm-d-request-dropped-reason") == b"rejected-router-overloaded"
+        assert (await s.director.ended()).reason == "rejected"
+        await endpoint.send(json_answer(b"{}"))
+        assert (await first.read_response()).status == 200
+
+
 def test_a_hold_gives_back_what_it_took_once():
     budget = BodyBudget(10)
     one, other = BodyHold(budget), BodyHold(budget)

@@ -165,6 +165,18 @@ async def test_a_timeout_while_a_request_is_received_behind_one_in_service_does_
     assert protocol._timer is None
 
 
+async def test_a_request_that_comes_while_another_is_in_service_waits_unparsed():
+    protocol, transport = connect()
+    protocol.data_received(b"GET /a HTTP/1.1\r\nHost: h\r\n\r\n")
+    protocol.data_received(b"GET /b HTTP/1.1\r\nHost: h\r\n\r\n")
+    assert len(protocol._held) == 28
+    assert not protocol.flow.read_paused
+    await settle(protocol)
+    assert protocol._held == b""
+    assert transport.written.endswith(b"GET /b h ")
+    transport.close()
+
+
 async def test_no_timer_is_armed_for_a_request_that_comes_in_one_piece():
     protocol, transport = connect()
     protocol.data_received(b"GET /a HTTP/1.1\r\nHost: h\r\n\r\n")

@@ -173,6 +173,22 @@ async def test_an_earlier_503_passes_when_the_endpoint_after_it_refuses(stage, r
         assert [failure.kind for failure in s.director.failures] == ["unavailable", "connect"]
 
 
+async def test_an_earlier_503_passes_when_the_pool_has_no_connection_for_the_next(stage):
+    settings = UpstreamSettings(max_connections_per_origin=1)
+    upstreams = stage(upstream_settings=settings, endpoints=2)
+    async with upstreams as s, await s.client() as occupant, await s.client() as client:
+        s.director.targets = [s.upstreams[1].target(), s.upstreams[0].target(), s.upstreams[1].target()]
+        await occupant.send(post())
+        await (await s.upstreams[1].accept()).request()
+        await client.send(post())
+        endpoint = await s.upstreams[0].accept()
+        await endpoint.request()
+        await endpoint.send(json_answer(BUSY, b"503 Service Unavailable"))
+        response = await client.read_response()
+        assert (response.status, response.body) == (503, BUSY)
+        assert [failure.kind for failure in s.director.failures] == ["unavailable"]
+
+
 async def test_a_503_that_breaks_off_is_no_answer_to_pass_on(stage):
     async with stage() as s, await s.client() as client:
         await client.send(post())
