@@ -94,8 +94,9 @@ def _search(node: Node, place: _Place, seen: set[int]) -> Iterator[_Found]:
     form = "ConfigMap" if _text(node, "kind") == "ConfigMap" else place.form
     selected = _text(node, _SELECTOR) or place.selected
     for entry in node.entries:
-        below = f"{place.path}.{_step(entry.key)}" if place.path else _step(entry.key)
-        yield from _search(entry.value, _Place(below, entry.key, selected, form), seen)
+        yield from _search(
+            entry.value, _Place(_below(place.path, entry.key), entry.key, selected, form), seen
+        )
 
 
 def _text(node: MappingNode, key: str) -> str | None:
@@ -103,8 +104,10 @@ def _text(node: MappingNode, key: str) -> str | None:
     return value.text if isinstance(value, Scalar) else None
 
 
-def _step(key: str) -> str:
-    return f"[{key}]" if "." in key else key
+def _below(path: str, key: str) -> str:
+    if "." in key:
+        return f"{path}[{key}]"
+    return f"{path}.{key}" if path else key
 
 
 def load_any_config(text: str, source: str = "configuration") -> tuple[Extracted, EffectiveConfig]:

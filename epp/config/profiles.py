@@ -84,7 +84,7 @@ def _profile(
         elif plugin.kind is PluginKind.PICKER:
             pickers.append(plugin.name)
         else:
-            reader.warn(reference.path, f"{plugin.name!r} is a {plugin.kind} and does nothing in a profile")
+            reader.warn(reference.path, f"{plugin.name!r} ({plugin.kind}) does nothing in a profile")
     chosen = _picker(reader, declared.path, declared.node, pickers, picker, plugins)
     _warn_without_scores(reader, declared, scorers)
     return Profile(declared.name, tuple(filters), tuple(scorers), chosen)

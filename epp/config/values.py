@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any, Final
 
-from epp.config.document import Entry, MappingNode, Node, SequenceNode, describe
+from epp.config.document import Entry, MappingNode, Node, Scalar, SequenceNode, describe
 from epp.config.leaf import Leaf, LeafKind, Secret
 from epp.config.reader import Reader, closest, listed
 from epp.config.units import format_duration, format_size, parse_duration, parse_size
@@ -60,11 +60,8 @@ def _text(reader: Reader, node: Node, path: str) -> str | None:
 
 def _with_unit(parse: Callable[[str], Any]) -> Callable[[Reader, Node, str], Any]:
     def read(reader: Reader, node: Node, path: str) -> Any:
-        text = reader.string(node, path)
-        if text is None:
-            return None
         try:
-            return parse(text)
+            return parse(node.text if isinstance(node, Scalar) else "")
         except ValueError as error:
             reader.problem(path, node, f"{error}, not {describe(node)}")
             return None
@@ -106,7 +103,6 @@ def _endpoints(reader: Reader, node: Node, path: str) -> tuple[EndpointSpec, ...
             reader.problem(item_path, item, message, "give it once, with all its labels")
         elif spec is not None:
             specs[spec.address] = spec
-    reader.found(path, node)
     return tuple(specs.values())
 
 

@@ -30,7 +30,9 @@ def test_every_node_knows_its_line():
     assert document == MappingNode(
         (
             Entry("a", Scalar("1", 1), 1),
-            Entry("b", SequenceNode((Scalar("x", 3), MappingNode((Entry("c", Scalar("y", 4), 4),), 4)), 3), 2),
+            Entry(
+                "b", SequenceNode((Scalar("x", 3), MappingNode((Entry("c", Scalar("y", 4), 4),), 4)), 3), 2
+            ),
         ),
         1,
     )
@@ -69,7 +71,9 @@ def test_get_finds_a_key_or_nothing():
     assert document.get("b") is None
 
 
-@pytest.mark.parametrize(("text", "null"), [("", True), ("~", True), ("null", True), ("''", False), ("0", False)])
+@pytest.mark.parametrize(
+    ("text", "null"), [("", True), ("~", True), ("null", True), ("''", False), ("0", False)]
+)
 def test_only_bare_nothing_is_null(text, null):
     assert is_null(only(f"a: {text}\n").get("a")) is null
 
@@ -136,8 +140,7 @@ def test_a_syntax_error_tells_line_and_column():
 
 def test_a_tab_gets_the_remedy():
     assert problems("a:\n\tb: 1\n") == [
-        "document (line 2): is not valid YAML: found character '\\t' that cannot start any token (column 1); "
-        "indent with spaces, not tabs"
+        "document (line 2): is not valid YAML: found character '\\t' that cannot start any token (column 1); indent with spaces, not tabs"
     ]
 
 

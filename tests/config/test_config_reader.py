@@ -18,7 +18,8 @@ def read(kind, text):
 
 
 @pytest.mark.parametrize(
-    ("text", "value"), [("on", "on"), ("0123", "0123"), ("1e3", "1e3"), ("true", "true"), ("'a b'", "a b"), ("''", "")]
+    ("text", "value"),
+    [("on", "on"), ("0123", "0123"), ("1e3", "1e3"), ("true", "true"), ("'a b'", "a b"), ("''", "")],
 )
 def test_a_string_is_what_was_written(text, value):
     assert read("string", text) == (value, [])
@@ -63,7 +64,10 @@ def test_an_integer_is_bare_decimal_digits(text, value):
         ("asdf", "must be a whole number, not asdf"),
         ("'7'", "must be a whole number, not the string '7'; write 7 without quotes"),
         ("'x'", "must be a whole number, not the string 'x'"),
-        ("041000", "must be a whole number, not 041000; write 41000 (a leading zero means octal to some readers)"),
+        (
+            "041000",
+            "must be a whole number, not 041000; write 41000 (a leading zero means octal to some readers)",
+        ),
         ("00", "must be a whole number, not 00; write 0 (a leading zero means octal to some readers)"),
         ("1e6", "must be a whole number, not 1e6; write 1000000"),
         ("2.0", "must be a whole number, not 2.0; write 2"),

@@ -18,9 +18,13 @@ def test_a_duration_is_read_in_seconds(text, seconds):
     assert parse_duration(text) == seconds
 
 
-@pytest.mark.parametrize("text", ["", "x", "5 s", "-5s", "5d", "5S", "s", "1e3", "5s ", "1" * 33, "1" * 32 + "s", "٥s"])
+@pytest.mark.parametrize(
+    "text", ["", "x", "5 s", "-5s", "5d", "5S", "s", "1e3", "5s ", "1" * 33, "1" * 32 + "s", "\u0665s"]
+)
 def test_what_is_no_duration_is_refused_with_examples(text):
-    with pytest.raises(ValueError, match=r"^must be a duration such as 200ms, 5s, 2m or a plain number of seconds$"):
+    with pytest.raises(
+        ValueError, match=r"^must be a duration such as 200ms, 5s, 2m or a plain number of seconds$"
+    ):
         parse_duration(text)
 
 
@@ -38,19 +42,23 @@ def test_a_size_is_read_in_bytes(text, size):
 
 @pytest.mark.parametrize("text", ["", "x", "-1", "1K", "1mb", "1.5", "0.3KiB", "MiB", "1TiB", "1" * 33])
 def test_what_is_no_size_is_refused_with_examples(text):
-    with pytest.raises(ValueError, match=r"^must be a size such as 64KiB, 32MiB, 1GiB or a plain number of bytes$"):
+    with pytest.raises(
+        ValueError, match=r"^must be a size such as 64KiB, 32MiB, 1GiB or a plain number of bytes$"
+    ):
         parse_size(text)
 
 
 @pytest.mark.parametrize(
-    ("seconds", "text"), [(0.0, "0s"), (0.2, "200ms"), (1.0, "1s"), (90.0, "90s"), (1.5, "1.5s"), (0.0005, "0.5ms")]
+    ("seconds", "text"),
+    [(0.0, "0s"), (0.2, "200ms"), (1.0, "1s"), (90.0, "90s"), (1.5, "1.5s"), (0.0005, "0.5ms")],
 )
 def test_a_duration_is_shown_short(seconds, text):
     assert format_duration(seconds) == text
 
 
 @pytest.mark.parametrize(
-    ("size", "text"), [(0, "0B"), (1, "1B"), (1000, "1000B"), (1024, "1KiB"), (64 << 20, "64MiB"), (1 << 30, "1GiB")]
+    ("size", "text"),
+    [(0, "0B"), (1, "1B"), (1000, "1000B"), (1024, "1KiB"), (64 << 20, "64MiB"), (1 << 30, "1GiB")],
 )
 def test_a_size_is_shown_in_the_largest_unit_that_divides_it(size, text):
     assert format_size(size) == text

@@ -1,0 +1,112 @@
+"""The tables of docs/configuration.md, made from the code; run as a program it renews them.
+
+.venv/bin/python -m tests.config.reference_tables
+"""
+
+import pathlib
+from collections.abc import Iterable
+
+from epp.config.compatibility import UNBUILT_TYPES
+from epp.config.settings import Settings, leaves, sections
+from epp.config.values import show_default
+from epp.scheduling.catalog import default_registry
+from epp.scheduling.registry import PluginKind, PluginType, params_of
+
+DOCUMENT = pathlib.Path(__file__).resolve().parents[2] / "docs" / "configuration.md"
+
+
+def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    head = list(head)
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+
+
+def settings_tables() -> str:
+    parts = []
+    for branch, holder in {"": Settings, **sections()}.items():
+        rows = [
+            (
+                f"`{leaf.path}`",
+                f"`{leaf.flag}`" + (f", `{leaf.rules.alias}`" if leaf.rules.alias else ""),
+                f"`{leaf.variable}`",
+                leaf.kind.value
+                if not leaf.rules.choices
+                else ", ".join(f"`{c}`" for c in leaf.rules.choices),
+                show_default(leaf),
+                leaf.rules.doc,
+            )
+            for leaf in leaves()
+            if leaf.branch == branch
+        ]
+        title = "Top level" if not branch else holder.__doc__.partition("\n")[0].rstrip(".")
+        parts.append(
+            f"### {title}\n\n" + table(("key", "flag", "variable", "value", "default", "meaning"), rows)
+        )
+    return "\n\n".join(parts)
+
+
+def plugin_tables() -> str:
+    types = default_registry().types()
+    parts = [table(("type", "kind", "meaning"), [(f"`{t.type}`", str(t.kind), t.doc) for t in types])]
+    parts += [parameter_table(t) for t in types if params_of(t.parameters)]
+    parts.append(
+        "Known, but not yet supported: " + ", ".join(f"`{name}`" for name in sorted(UNBUILT_TYPES)) + "."
+    )
+    return "\n\n".join(parts)
+
+
+def parameter_table(plugin_type: PluginType) -> str:
+    keys = params_of(plugin_type.parameters)
+    inherited = params_of(default_registry().get("approx-prefix-cache-producer").parameters)
+    own = plugin_type.kind is PluginKind.PRODUCER
+    rows = [
+        (
+            f"`{key}`",
+            shown(param.default),
+            bounds(param),
+            param.doc + (f" Deprecated: {param.deprecated}." if param.deprecated else ""),
+        )
+        for key, (_, param) in keys.items()
+        if own or key not in inherited
+    ]
+    more = (
+        ""
+        if own or not keys.keys() & inherited.keys()
+        else "\n\nAnd every parameter of `approx-prefix-cache-producer`."
+    )
+    return (
+        f"Parameters of `{plugin_type.type}`:\n\n"
+        + table(("parameter", "default", "values", "meaning"), rows)
+        + more
+    )
+
+
+def shown(value: object) -> str:
+    if value is None:
+        return "absent"
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def bounds(param) -> str:
+    if param.choices:
+        return ", ".join(f"`{choice}`" for choice in param.choices)
+    parts = [f"> {param.above:g}"] if param.above is not None else []
+    parts += [f"≥ {param.minimum:g}"] if param.minimum is not None else []
+    parts += [f"≤ {param.maximum:g}"] if param.maximum is not None else []
+    return ", ".join(parts) or getattr(param.type, "__name__", str(param.type).removesuffix(" | None"))
+
+
+TABLES = {"settings": settings_tables, "plugins": plugin_tables}
+
+
+def renewed(document: str) -> str:
+    """The document with every marked part replaced by its table."""
+    for name, render in TABLES.items():
+        begin, end = f"<!-- begin {name} -->\n", f"<!-- end {name} -->"
+        before, after = document.split(begin, maxsplit=1)[0], document.split(end)[1]
+        document = f"{before}{begin}{render()}\n{end}{after}"
+    return document
+
+
+if __name__ == "__main__":
+    DOCUMENT.write_text(renewed(DOCUMENT.read_text()))
