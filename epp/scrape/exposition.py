@@ -12,12 +12,14 @@ from typing import Final, NamedTuple
 __all__ = ["PageError", "Sample", "SampleFinder"]
 
 _LABEL = rb'[ \t]*[a-zA-Z_]\w*[ \t]*=[ \t]*"(?:[^"\\]|\\.)*"[ \t]*'
+_NUMBER = rb"[-+0-9.eE]+|[-+]?(?:[Ii]nf|[Nn]a[Nn])"
 _TAIL = rb"(?:[ \t]+[-+.0-9eE]+)?[ \t]*(?:#.*)?"  # a timestamp, an exemplar
-_REST = re.compile(rb"(?:\{((?:%b,)*(?:%b)?)[ \t]*\})?[ \t]*([^\s#]+)%b" % (_LABEL, _LABEL, _TAIL))
+_REST = re.compile(rb"(?:\{((?:%b,)*(?:%b)?)[ \t]*\})?[ \t]*(%b)%b" % (_LABEL, _LABEL, _NUMBER, _TAIL))
 _LINE = re.compile(rb"#.*|[a-zA-Z_:][a-zA-Z0-9_:]*(?=[{ \t])%b" % _REST.pattern)
 _PAIR = re.compile(r'([a-zA-Z_]\w*)[ \t]*=[ \t]*"((?:[^"\\]|\\.)*)"')
 _ESCAPE = re.compile(r"\\(.)")
 _KNOWN_BLOCKS: Final = 4096
+_LINE_FEED: Final = 0x0A
 
 
 class PageError(ValueError):
@@ -98,12 +100,17 @@ def _alternatives(names: Iterable[str]) -> bytes:
 
 def _check_ends(page: bytes) -> None:
     """The first and the last line tell HTML, compressed and cut pages from whole ones."""
-    text = page.strip(b"\n")
-    if not text:
-        return
-    for line in (text.split(b"\n", 1)[0], text.rsplit(b"\n", 1)[-1]):
-        if not _LINE.fullmatch(line):
-            raise PageError(f"not a line of metrics: {_shown(line)}")
+    begin, end = 0, len(page)
+    while begin < end and page[begin] == _LINE_FEED:
+        begin += 1
+    while begin < end and page[end - 1] == _LINE_FEED:
+        end -= 1
+    first_end = page.find(b"\n", begin, end)
+    first = (begin, end if first_end < 0 else first_end)
+    last = (max(begin, page.rfind(b"\n", begin, end) + 1), end)
+    for start, stop in (first, last) if begin < end else ():
+        if not _LINE.fullmatch(page, start, stop):
+            raise PageError(f"not a line of metrics: {_shown(page[start:stop])}")
 
 
 def _labels(block: bytes) -> dict[str, str]:

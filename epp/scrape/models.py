@@ -80,7 +80,7 @@ def read_models(body: bytes) -> tuple[ModelInfo, ...]:
         ScrapeError: it is not such a list.
     """
     try:
-        entries = msgspec.json.decode(body, type=_List).data
+        entries = msgspec.json.decode(body.decode(), type=_List).data
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ScrapeError(ScrapeFault.PARSE, f"not a list of models: {error}") from None
     return tuple(model for model in map(_read_entry, entries) if model is not None)
@@ -89,7 +89,7 @@ def read_models(body: bytes) -> tuple[ModelInfo, ...]:
 def _read_entry(raw: msgspec.Raw) -> ModelInfo | None:
     try:
         entry = msgspec.json.decode(raw, type=_Entry)
-    except msgspec.ValidationError:
+    except msgspec.DecodeError:
         return None
     return ModelInfo(entry.id, entry.parent, entry.root, bytes(raw))
 
@@ -173,7 +173,7 @@ class ModelProbe:
         try:
             answer = await self._ask(endpoint, b"POST", b"/tokenize", body)
             return msgspec.json.decode(answer, type=_Count).count
-        except (ScrapeError, msgspec.DecodeError, UnicodeDecodeError):
+        except (ScrapeError, msgspec.DecodeError):
             return 0
 
     async def _ask(self, endpoint: Endpoint, method: bytes, target: bytes, body: bytes = b"") -> bytes:

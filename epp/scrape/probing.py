@@ -77,7 +77,7 @@ async def ask(
         response = await fetch_one(origin, request, timeout_s)
     except FetchError as error:
         fault = _FAULTS.get(error.failure.kind, ScrapeFault.BROKEN)
-        raise ScrapeError(fault, str(error)) from None
+        raise ScrapeError(fault, error.failure.detail) from None
     if response.status != 200:
         raise ScrapeError(ScrapeFault.STATUS, f"{request.target.decode()} answered {response.status}")
     return response.body
