@@ -161,7 +161,10 @@ def _length_range(text: str) -> tuple[int, int]:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serve until SIGTERM or SIGINT. Exit codes: 0 ended, 1 port taken, 2 a flag is out of range."""
+    """Serve until SIGTERM or SIGINT.
+
+    Exit codes: 0 ended, 1 the port is taken or the extra is missing, 2 a flag is out of range.
+    """
     try:
         settings = _settings(args)
     except ValueError as error:
@@ -169,6 +172,9 @@ def run(args: argparse.Namespace) -> int:
         return 2
     try:
         uvloop.run(_serve(settings))
+    except ModuleNotFoundError as error:
+        print(f"epp sim-server: {error}", file=sys.stderr)
+        return 1
     except OSError as error:
         print(f"epp sim-server: cannot listen on {settings.host}:{settings.port}: {error}", file=sys.stderr)
         return 1

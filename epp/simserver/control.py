@@ -7,7 +7,7 @@ from urllib.parse import parse_qs
 from epp.simserver.core import SimCore
 from epp.simserver.errors import ApiError, sleeping, validation_error
 from epp.simserver.exchange import Exchange
-from epp.simserver.fields import parse_json
+from epp.simserver.fields import optional, parse_json
 from epp.simserver.metrics import CONTENT_TYPE_PLAIN_1_0_0
 from epp.simserver.requests import parse_tokenize
 
@@ -131,13 +131,14 @@ class ControlRoutes:
         await exchange.answer_json(200, {"waiting": len(self._core.faults)})
 
     async def add_fault(self, exchange: Exchange) -> None:
-        """POST /sim/faults {"fault", "times", "path"}."""
+        """POST /sim/faults {"fault", "times" (1 unless told, null for ever), "path"}."""
         data = parse_json(exchange.body)
+        text = optional(data, "fault", str) or ""
+        times = optional(data, "times", int) if "times" in data else 1
+        path = optional(data, "path", str) or ""
         try:
-            self._core.faults.add(
-                str(data.get("fault")), times=data.get("times", 1), path=data.get("path", "")
-            )
-        except (TypeError, ValueError) as error:
+            self._core.faults.add(text, times=times, path=path)
+        except ValueError as error:
             raise ApiError(400, str(error), "BadRequestError", "fault") from error
         await exchange.answer_json(200, {"waiting": len(self._core.faults)})
 

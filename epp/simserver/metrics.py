@@ -44,7 +44,7 @@ class SimMetrics:
         self._bound = [bound for family in families for bound in self._bind_counter(family)]
         self._histograms = {family.key: self._bind_histogram(family) for family in HISTOGRAMS}
         self._rejected = self._declare_rejections()
-        self._adapters = self._declare_adapters() if settings.lora else None
+        self._adapters = self._declare_adapters()
         self._declare_cache_config()
 
     # ---------------------------------------------------------------- what happens
@@ -77,9 +77,8 @@ class SimMetrics:
 
     def set_adapters(self, active: Iterable[str]) -> None:
         """Which adapters have requests; the series of the latest set carries the latest time."""
-        if self._adapters is not None:
-            labels = (str(len(self._settings.lora)), "", ",".join(sorted(active)))
-            self._adapters.labels(*labels).set_to_current_time()
+        labels = (str(len(self._settings.lora)), "", ",".join(sorted(active)))
+        self._adapters.labels(*labels).set_to_current_time()
 
     def page(self) -> bytes:
         """The page as it is served."""
@@ -137,7 +136,8 @@ class SimMetrics:
     def _declare_adapters(self) -> Gauge:
         labels = ["max_lora", "waiting_lora_adapters", "running_lora_adapters"]
         text = "Running stats on lora requests."
-        return Gauge("vllm:lora_requests_info", text, labels, registry=self._registry)
+        registry = self._registry if self._settings.lora else None
+        return Gauge("vllm:lora_requests_info", text, labels, registry=registry)
 
     def _declare_cache_config(self) -> None:
         settings = self._settings

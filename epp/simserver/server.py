@@ -21,6 +21,7 @@ from epp.simserver.settings import SimSettings
 __all__ = ["SimServer"]
 
 DRAIN_POLL_S = 0.02
+DATE_INTERVAL_S = 1.0
 LINGER_0 = struct.pack("ii", 1, 0)
 """With it closing a socket sends a reset."""
 
@@ -153,5 +154,5 @@ def _date(state: ServerState, config: uvicorn.Config) -> None:
 
 async def _keep_date(state: ServerState, config: uvicorn.Config) -> None:
     while True:
-        await asyncio.sleep(1)
+        await asyncio.sleep(DATE_INTERVAL_S)
         _date(state, config)

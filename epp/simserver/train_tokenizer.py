@@ -33,7 +33,7 @@ def train(texts: Iterable[str], vocabulary: int) -> Tokenizer:
         initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
         show_progress=False,
     )
-    tokenizer.train_from_iterator(texts, trainer)
+    tokenizer.train_from_iterator(list(texts), trainer)
     return tokenizer
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from pathlib import Path
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "vllm"
@@ -18,15 +19,17 @@ def events(text):
     return [line if line == "[DONE]" else json.loads(line) for line in lines]
 
 
-async def metric(client, series):
-    """Value of one series on the metrics page, written without its engine and model labels."""
+async def metric(client, name, **labels):
+    """Value of one series on the metrics page, named by the labels it has beside engine and model."""
     page = (await client.get("/metrics")).text
     for line in page.splitlines():
-        name, _, value = line.rpartition(" ")
-        short = name.replace('engine="0",', "").replace('model_name="sim/llama-8b"', "").replace(",}", "}")
-        if short.replace("{}", "") == series:
+        series, _, value = line.rpartition(" ")
+        found = dict(re.findall(r'(\w+)="([^"]*)"', series))
+        if series.partition("{")[0] == name and labels == {
+            key: found[key] for key in found if key not in ("engine", "model_name")
+        }:
             return float(value)
-    raise AssertionError(f"no series {series}")
+    raise AssertionError(f"no series {name} {labels}")
 
 
 async def eventually(condition):

@@ -129,6 +129,13 @@ async def test_only_json_is_allowed(launch, connect, content_type):
     )
 
 
+@pytest.mark.parametrize("temperature", [0, 0.7, None])
+async def test_a_temperature_from_zero_on_is_served(launch, connect, temperature):
+    client = await connect(await launch())
+
+    assert (await client.post("/v1/chat/completions", json=chat(temperature=temperature))).status_code == 200
+
+
 @pytest.mark.parametrize("model", [None, ""])
 async def test_without_a_model_the_served_one_answers(launch, connect, model):
     client = await connect(await launch())
@@ -153,5 +160,5 @@ async def test_above_the_queue_limit_vllm_answers_503_without_retry_after(launch
     assert response.status_code == 503
     assert response.json()["error"]["type"] == "Service Unavailable"
     assert "retry-after" not in response.headers
-    assert await metric(client, 'vllm:admission_rejections_total{,reason="max_num_queued_reqs"}') == 1
+    assert await metric(client, "vllm:admission_rejections_total", reason="max_num_queued_reqs") == 1
     assert (await client.post("/v1/completions", json={"prompt": "a", "n": 2})).status_code == 200
