@@ -27,7 +27,7 @@ def test_entries_keep_their_json_as_it_came():
 
 
 def test_entries_without_a_usable_id_are_left_out():
-    body = b'{"data":[{"id":7},{},"x",{"id":"a","parent":3},{"id":"\\ud800"},{"id":"b"}]}'
+    body = b'{"data":[{"id":7},{},"x",{"id":"a","parent":3},{"id":"b"}]}'
 
     assert [model.id for model in read_models(body)] == ["b"]
 
@@ -37,7 +37,17 @@ def test_empty_list_is_no_models():
 
 
 @pytest.mark.parametrize(
-    "body", [b"", b"[]", b"{}", b'{"data":{}}', b"<html>", b'{"data":[', b'{"data":["\xff"]}']
+    "body",
+    [
+        b"",
+        b"[]",
+        b"{}",
+        b'{"data":{}}',
+        b"<html>",
+        b'{"data":[',
+        b'{"data":["\xff"]}',
+        b'{"data":[{"id":"\\ud800"}]}',
+    ],
 )
 def test_anything_else_is_an_error(body):
     with pytest.raises(ScrapeError, match="not a list of models"):
