@@ -131,7 +131,7 @@ def _slots(mask: int) -> Iterable[int]:
 
 
 def chain_summary(chains: PromptChains, tokens_between: int, tokens_per_block: float) -> tuple[int, ...]:
-    """Hashes of the first prompt's chain at each full `tokens_between` tokens: the access log's view of it."""
+    """Hashes of the first prompt's chain at each full `tokens_between` tokens, for the access log."""
     first = next((of_size[0] for of_size in chains.by_block_bytes.values() if of_size), ())
     step = max(1, round(tokens_between / tokens_per_block))
     return tuple(first[step - 1 :: step])

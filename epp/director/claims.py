@@ -104,8 +104,10 @@ class Claims:
         chains: PromptChains | None,
         matches: dict[str, PrefixMatch],
         output_tokens: int | None,
+        *,
+        same_incarnation: bool,
     ) -> None:
-        """The request ended after its claim was confirmed."""
+        """The request ended; `same_incarnation`: the endpoint still has what it computed for it."""
         self._release_counts(hold)
         if chains is None or not hold.confirmed:
             self.forget(hold)
@@ -113,7 +115,7 @@ class Claims:
         if output_tokens is not None:
             for occupancy in hold.occupancies:
                 self._index.resize(occupancy, output_tokens)
-        if hold.epoch == self._ledger.epochs[hold.endpoint.slot]:
+        if same_incarnation:
             self._touch_again(hold.endpoint, chains, matches)
 
     def _touch_again(self, endpoint: Endpoint, chains: PromptChains, matches: dict[str, PrefixMatch]) -> None:

@@ -6,10 +6,11 @@ from typing import Final
 
 from epp.director.chains import PromptChains, hash_prompts, match_views, prompt_tokens, text_bytes
 from epp.director.claims import Claims, OutputLengths
-from epp.director.exchange import Exchange
+from epp.director.exchange import Exchange, Hold
 from epp.director.outcome import record_of
 from epp.director.record import RequestRecord
 from epp.director.retry import RetryBudget, RetryPolicy, may_repeat
+from epp.director.running import RunningRequests
 from epp.director.tokens import CounterRatios, TokenRatios
 from epp.director.types import EndReason, Failure, FailureKind, RequestHead, Target
 from epp.director.views import Tier, TierView, predicted_hits
@@ -78,6 +79,7 @@ class Director:
         self._limits = limits or Limits()
         self._claims = Claims(state.index, state.views, state.ledger)
         self._outputs = OutputLengths()
+        self.running = RunningRequests()
 
     def open(self, head: RequestHead, now: float) -> Exchange:
         """Begin a request's life; from here on `on_end` must be called exactly once."""
@@ -172,7 +174,7 @@ class Director:
         )
 
     def _candidates(self, resolution: Resolution, now: float) -> tuple[tuple[Endpoint, ...], bool]:
-        """Endpoints that may take the request, and whether they are all that serve the model."""
+        """Endpoints that may take the request, and whether they are all that may take any for this model."""
         serving = resolution.endpoints
         routable = self.state.health.routable(serving, now)
         if not routable:
@@ -181,7 +183,7 @@ class Director:
         free = self._below_limit(warmed)
         if not free:
             raise SaturatedError("every endpoint is at its limit of requests in flight; try again")
-        return free, free is serving
+        return free, free is routable
 
     def _below_limit(self, endpoints: tuple[Endpoint, ...]) -> tuple[Endpoint, ...]:
         limit = self._limits.inflight_per_endpoint
@@ -197,6 +199,8 @@ class Director:
             SaturatedError, NoEndpointsError.
         """
         self.schedule(exchange, now)
+        model = exchange.resolution.model if exchange.resolution else ""
+        exchange.counted_as = self.running.enter(exchange.request.model if exchange.request else None, model)
         return self._dispatch(exchange, next(exchange.order), now)
 
     def commit(self, exchange: Exchange, endpoint: Endpoint) -> None:
@@ -322,13 +326,25 @@ class Director:
         if exchange.ended:
             return
         exchange.ended = True
+        if exchange.counted_as is not None:
+            self.running.leave(exchange.counted_as)
         output_tokens = usage.completion_tokens if usage else None
         if exchange.hold is not None:
-            self._claims.finish(exchange.hold, _claimable(exchange), exchange.matches, output_tokens)
+            self._finish(exchange, exchange.hold, output_tokens)
             self._learn(exchange, usage)
         record = record_of(exchange, reason, now, usage=usage, response_bytes=response_bytes, error=error)
         for observer in self.observers:
             observer(record)
+
+    def _finish(self, exchange: Exchange, hold: Hold, output_tokens: int | None) -> None:
+        there = self.state.table.endpoint(hold.endpoint.address)
+        self._claims.finish(
+            hold,
+            _claimable(exchange),
+            exchange.matches,
+            output_tokens,
+            same_incarnation=there is not None and there.incarnation == hold.endpoint.incarnation,
+        )
 
     def _learn(self, exchange: Exchange, usage: Usage | None) -> None:
         """Bytes per token and answer lengths, from what the endpoint reported."""
@@ -353,7 +369,7 @@ class Director:
 
 
 def _claimable(exchange: Exchange) -> PromptChains | None:
-    """The chains that the endpoint will compute; tokenizing or rendering a prompt leaves nothing in a cache."""
+    """The chains that the endpoint will compute; tokenizing a prompt leaves nothing in a cache."""
     request = exchange.request
     return exchange.chains if request is not None and request.api.computes else None
 

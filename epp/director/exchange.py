@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from epp.director.chains import PromptChains
+from epp.director.running import RunningKey
 from epp.director.types import Failure, RequestHead, Target
 from epp.director.views import Tier
 from epp.endpoints.models import Resolution
@@ -32,9 +33,9 @@ class Exchange:
     """One request; front doors read `head`, `target` and `executions` and hand it back to the director."""
 
     __slots__ = (
-        "arrived", "attempts", "body_bytes", "chains", "decision", "decision_s", "ejected", "ended", "executions",
-        "failures", "first_byte_at", "head", "hold", "matches", "order", "predicted", "prepare_s",
-        "prompt_tokens", "request", "resolution", "status", "target", "tried",
+        "arrived", "attempts", "body_bytes", "chains", "counted_as", "decision", "decision_s", "ejected",
+        "ended", "executions", "failures", "first_byte_at", "head", "hold", "matches", "order", "predicted",
+        "prepare_s", "prompt_tokens", "request", "resolution", "status", "target", "tried",
     )  # fmt: skip
 
     def __init__(self, head: RequestHead, arrived: float) -> None:
@@ -52,6 +53,7 @@ class Exchange:
         self.hold: Hold | None = None
         self.predicted: dict[Tier, int] = {}
         self.tried: set[str] = set()
+        self.counted_as: RunningKey | None = None
         self.attempts = 0
         self.executions = 0
         self.failures: list[Failure] = []

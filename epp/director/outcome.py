@@ -45,6 +45,7 @@ def record_of(
         error=error.code if error else None,
         dropped=error.reason if error else None,
         endpoint=target.address if target else None,
+        slot=target.slot if target else None,
         attempts=exchange.attempts,
         executions=exchange.executions,
         retries=tuple(failure.kind for failure in exchange.failures),

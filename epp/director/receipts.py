@@ -52,7 +52,8 @@ def _excluded(state: State, exchange: Exchange) -> Iterator[Excluded]:
     considered = {e.slot for e in cycle.candidates}
     for endpoint in state.table.pool.endpoints:
         if endpoint.slot not in considered:
-            yield Excluded(endpoint.address, _why(state, endpoint, cycle.now, served=endpoint.slot in serving))
+            served = endpoint.slot in serving
+            yield Excluded(endpoint.address, _why(state, endpoint, cycle.now, served=served))
 
 
 def _why(state: State, endpoint: Endpoint, now: float, *, served: bool) -> str:

@@ -2,8 +2,8 @@
 
 Until a byte has gone to the client an inference request may be sent again. Connection failures before
 anything was written cost nothing and go through the list of endpoints; everything else counts as an
-execution, of which there are at most `max_executions`. Repeats after a 500 or 503 come out of a budget, so that an
-overloaded fleet is not hit harder because it is overloaded; repeats after a broken connection do not.
+execution, of which there are at most `max_executions`. Repeats after a 500 or 503 come out of a budget, so
+that an overloaded fleet is not hit harder because it is overloaded; repeats after a broken connection do not.
 """
 
 from collections import deque

@@ -1,14 +1,9 @@
 """What `/debug/state` returns and `epp explain` reads: everything a decision depends on, as JSON.
 
-    {"now": seconds, "picks": N, "ratios": {model: bytes per token},
-     "endpoints": [{"url", "labels", "uid", "metrics": {…} or null, "fresh", "draining", "models": […] or null,
-                    "requests", "tokens", "last_picked", "ejected": cause or null, "age_s"}, …],
-     "index": {"views": [producer names], "runs": [[parent, weight, hashes], …],
-               "held": [{"view": name, "endpoint": "host:port", "lru": [[run, blocks], …]}, …]}}
-
-In the index a run's `parent` is the place of the run before it in the list, -1 at the root, and `hashes` are
-64-bit little-endian in base64. `lru` lists what an endpoint holds in a view, oldest first: a run with the
-number of blocks from the start of the prompt, or [-1, tokens] for what has no prefix.
+{"now": seconds, "picks": N, "ratios": {model: bytes per token},
+ "endpoints": [{"url", "labels", "uid", "metrics": {…} or null, "fresh", "draining", "models": […] or
+                null, "requests", "tokens", "last_picked", "ejected": cause or null, "age_s"}, …],
+ "index": see `epp.prefix.transfer`}
 """
 
 from collections.abc import Iterator
@@ -19,7 +14,7 @@ import msgspec
 from epp.director.director import State
 from epp.endpoints.spec import parse_endpoint
 from epp.endpoints.types import Endpoint, EndpointMetrics, EndpointSpec, ModelInfo
-from epp.prefix import IndexDump, dump_index, load_index
+from epp.prefix.transfer import IndexDump, dump_index, load_index
 
 __all__ = ["PoolState", "read_state", "restore", "state_slices"]
 
@@ -68,7 +63,11 @@ def state_slices(state: State, now: float, *, with_index: bool) -> Iterator[byte
     """The snapshot as JSON, a piece at a time; all pieces are of the pool at the first one's moment."""
     pool = state.table.pool
     ratios = state.ratios.models()
-    yield b'{"now":%b,"picks":%d,"ratios":%b,"endpoints":[' % (_encode(now), state.ledger.picks, _encode(ratios))
+    yield b'{"now":%b,"picks":%d,"ratios":%b,"endpoints":[' % (
+        _encode(now),
+        state.ledger.picks,
+        _encode(ratios),
+    )
     for start in range(0, len(pool.endpoints), _ENDPOINTS_A_SLICE):
         part = [_endpoint_state(state, e, now) for e in pool.endpoints[start : start + _ENDPOINTS_A_SLICE]]
         yield (b"," if start else b"") + _encode(part)[1:-1]

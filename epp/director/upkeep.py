@@ -48,8 +48,7 @@ class Upkeep:
         endpoint = self._current(address, incarnation)
         if endpoint is None:
             return
-        self._table.update_metrics(address, metrics, now)
-        endpoint = self._table.pool.by_address[address]
+        endpoint = self._table.update_metrics(address, metrics, now) or endpoint
         self._health.on_scrape(endpoint, now)
         size_views(self._index, self._views, (endpoint,))
         self._counter_ratios.scraped(endpoint.slot, metrics, self._ledger.requests[endpoint.slot])

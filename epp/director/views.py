@@ -1,7 +1,7 @@
 """Which view of the prefix index is which tier, how large it is, and what a match in it is worth."""
 
 import enum
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -101,7 +101,7 @@ def hit_tokens(view: TierView, endpoint: Endpoint, match: PrefixMatch, prompt_to
 
 
 def predicted_hits(
-    views: Iterable[TierView], endpoint: Endpoint, matches: dict[str, PrefixMatch], prompt_tokens: int
+    views: Iterable[TierView], endpoint: Endpoint, matches: Mapping[str, PrefixMatch], prompt_tokens: int
 ) -> dict[Tier, int]:
     """Predicted hit tokens by tier; the CPU tier serves only what reaches beyond the GPU tier's hit."""
     hits: dict[Tier, int] = {}
