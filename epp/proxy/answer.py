@@ -1,7 +1,6 @@
 """One execution's answer as it comes: written by the pool, read by the request's coroutine."""
 
 import asyncio
-from collections.abc import Callable
 from typing import Final
 
 from epp.director import Target
@@ -23,16 +22,14 @@ class Answer:
         failure: why it will not be complete.
     """
 
-    def __init__(self, target: Target, on_full: Callable[[bool], None]) -> None:
-        """`on_full(True)`: the endpoint is no longer read; `on_full(False)`: it is again."""
+    def __init__(self, target: Target) -> None:
         self.target = target
         self._head: ResponseHead | None = None
         self.buffered_bytes = 0
         self.ended = False
         self.failure: UpstreamFailure | None = None
         self._chunks: list[bytes] = []
-        self._full = False
-        self._on_full = on_full
+        self._paused = False
         self._news = asyncio.Event()
         self._upstream: UpstreamExchange | None = None
 
@@ -66,20 +63,21 @@ class Answer:
         """The pool: bytes of the body came."""
         self._chunks.append(data)
         self.buffered_bytes += len(data)
-        if self.buffered_bytes > BUFFER_LIMIT and not self._full and self._upstream is not None:
-            self._full = True
+        if self.buffered_bytes > BUFFER_LIMIT and not self._paused and self._upstream is not None:
+            self._paused = True
             self._upstream.pause()
-            self._on_full(True)
         self._news.set()
 
     def on_end(self) -> None:
         """The pool: the response is complete."""
         self.ended = True
+        self._upstream = None
         self._news.set()
 
     def on_failure(self, failure: UpstreamFailure) -> None:
         """The pool: the response will not be complete."""
         self.failure = failure
+        self._upstream = None
         self._news.set()
 
     async def news(self) -> None:
@@ -96,13 +94,13 @@ class Answer:
         data = self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)
         self._chunks.clear()
         self.buffered_bytes = 0
-        if self._full and self._upstream is not None:
-            self._full = False
+        if self._paused and self._upstream is not None:
+            self._paused = False
             self._upstream.resume()
-            self._on_full(False)
         return data
 
     def abort(self) -> None:
         """Close the endpoint's connection unless the answer is over."""
-        if self._upstream is not None and not self.over:
+        if self._upstream is not None:
             self._upstream.abort()
+            self._upstream = None

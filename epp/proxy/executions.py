@@ -23,13 +23,11 @@ class Executions:
         pool: UpstreamPool,
         exchange: Exchange,
         now: Callable[[], float],
-        on_full: Callable[[bool], None],
     ) -> None:
         self._director = director
         self._pool = pool
         self._exchange = exchange
         self._now = now
-        self._on_full = on_full
         self._current: Answer | None = None
 
     async def answer(self, request: UpstreamRequest) -> Answer:
@@ -43,7 +41,8 @@ class Executions:
         target = self._director.pick(self._exchange, self._now())
         last: Answer | None = None
         while True:
-            answer = self._execute(target, request)
+            answer = self._current = Answer(target)
+            self._send(answer, request)
             outcome = await _outcome_of(answer)
             if outcome is None:
                 return answer
@@ -63,16 +62,16 @@ class Executions:
             return None
         return self._director.next_after_failure(self._exchange, outcome, self._now())
 
-    def abort(self) -> None:
-        """Close the connection of the execution under way."""
-        if self._current is not None:
-            self._current.abort()
-
-    def _execute(self, target: Target, request: UpstreamRequest) -> Answer:
-        self._current = answer = Answer(target, self._on_full)
+    def _send(self, answer: Answer, request: UpstreamRequest) -> None:
+        target = answer.target
         origin = Origin(target.scheme, target.host, target.port)
         answer.attach(self._pool.send(origin, request, answer, fresh=target.fresh_connection))
-        return answer
+
+    def release(self) -> None:
+        """Close the connection of an answer that is not over, and let go of it."""
+        if self._current is not None:
+            self._current.abort()
+            self._current = None
 
 
 async def _outcome_of(answer: Answer) -> Failure | EppError | None:

@@ -106,6 +106,7 @@ class HttpProtocol(HttpToolsProtocol):
         self._phase = _Phase.IDLE
         if self._serving is not None:
             self._serving.disconnect()
+            self._serving = None
         self.server_state.changed.set()
 
     @property
@@ -124,6 +125,11 @@ class HttpProtocol(HttpToolsProtocol):
             self.transport.close()
         elif self.cycle is not None:
             self.cycle.keep_alive = False
+
+    def abort_answer(self) -> None:
+        """Cut the answer in service; the abort extension of ASGI."""
+        if self._serving is not None:
+            self._serving.abort()
 
     def _input_unfinished(self) -> bool:
         return self._phase is not _Phase.IDLE or self._refusal is not None
@@ -304,7 +310,7 @@ class HttpProtocol(HttpToolsProtocol):
             and not self.server_state.draining,
             on_response=self.on_response_complete,
         )
-        self.scope["extensions"] = {ABORT_EXTENSION: {"abort": cycle.abort}}
+        self.scope["extensions"] = {ABORT_EXTENSION: {"abort": self.abort_answer}}
         if self.in_service():
             self.pipeline.appendleft((cycle, self.app))
         else:

@@ -1,5 +1,6 @@
 """The plain ASGI relay: an application for every path that goes to an endpoint."""
 
+import asyncio
 from collections.abc import Callable
 
 from epp.clock import Clock, SystemClock
@@ -45,6 +46,7 @@ class Relay:
         )
         self._active: set[RelayedRequest] = set()
         self._closed = False
+        self._sweeper: asyncio.TimerHandle | None = None
 
     @property
     def in_flight(self) -> int:
@@ -60,6 +62,8 @@ class Relay:
         """Serve one request."""
         request = RelayedRequest(self._around, scope, receive, send)
         self._active.add(request)
+        if self._sweeper is None:
+            self._sweep_later()
         try:
             await request.run(self._refusal())
         finally:
@@ -73,6 +77,19 @@ class Relay:
         if limit and len(self._active) > limit:
             return OverloadedError(f"{limit} requests are in flight, more are not taken; try again")
         return None
+
+    def _sweep_later(self) -> None:
+        interval_s = self._around.settings.client_stall_timeout_s / 4
+        self._sweeper = asyncio.get_running_loop().call_later(interval_s, self._sweep)
+
+    def _sweep(self) -> None:
+        """Cut the answers of clients that have stopped reading; one timer for all, none for each piece."""
+        self._sweeper = None
+        since = asyncio.get_running_loop().time() - self._around.settings.client_stall_timeout_s
+        for request in self._active:
+            request.cut_if_stalled(since)
+        if self._active:
+            self._sweep_later()
 
     def shut_down(self) -> None:
         """Answer or cut what is in flight, and refuse what comes."""

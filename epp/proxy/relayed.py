@@ -102,11 +102,12 @@ class RelayedRequest:
         self._loop = asyncio.get_running_loop()
         self._arrived = self._loop.time()
         self._hold = BodyHold(around.budget)
-        self._executions = Executions(around.director, around.pool, self._exchange, around.now, self._on_full)
+        self._executions = Executions(around.director, around.pool, self._exchange, around.now)
         self._observer: ResponseObserver | None = None
         self._watch: asyncio.Task[None] | None = None
         self._timeout: asyncio.Timeout | None = None
         self._on_timeout = _COMPLETE  # what it means when the timeout ends the request
+        self._sending_since: float | None = None  # a part of the answer waits for the client
         self._body_read = False
         self._started = False
         self._response_bytes = 0
@@ -127,6 +128,11 @@ class RelayedRequest:
     def shut_down(self) -> None:
         """End the request now: with an error if nothing was sent, else by cutting the answer."""
         self._interrupt(_ended_by(ShuttingDownError("the router is shutting down")))
+
+    def cut_if_stalled(self, since: float) -> None:
+        """End the request if the client has taken nothing of its answer `since` then (time of the loop)."""
+        if self._sending_since is not None and self._sending_since < since:
+            self._interrupt(_End(EndReason.TIMEOUT))
 
     # How it ends.
 
@@ -163,11 +169,17 @@ class RelayedRequest:
         if self._started:
             self._cut()
         elif end.error is not None:
-            response = render_error(end.error, self._request_id, close=not self._body_read)
-            await self._send(
-                {"type": "http.response.start", "status": response.status, "headers": response.headers}
-            )
-            await self._send({"type": "http.response.body", "body": response.body})
+            await self._send_error(end.error)
+
+    async def _send_error(self, error: EppError) -> None:
+        response = render_error(error, self._request_id, close=not self._body_read)
+        start = {"type": "http.response.start", "status": response.status, "headers": response.headers}
+        try:
+            async with asyncio.timeout(self._around.settings.client_stall_timeout_s):
+                await self._send(start)
+                await self._send({"type": "http.response.body", "body": response.body})
+        except TimeoutError:
+            self._cut()
 
     def _cut(self) -> None:
         extension = self._scope.get("extensions", {}).get(ABORT_EXTENSION)
@@ -179,7 +191,8 @@ class RelayedRequest:
         """Give everything back and tell the director, exactly once."""
         if self._watch is not None:
             self._watch.cancel()
-        self._executions.abort()
+            self._watch = None
+        self._executions.release()
         self._hold.release()
         self._around.director.on_end(
             self._exchange,
@@ -209,7 +222,7 @@ class RelayedRequest:
         self._body_read = True
         self._watch = asyncio.create_task(self._watch_client())
         self._on_timeout = _ended_by(FirstByteTimeoutError("no answer within the total time"))
-        self._expire_at(self._total_deadline())
+        self._expire_with_total()
         for _ in self._around.director.prepare(self._exchange, body, self._around.now()):
             await asyncio.sleep(0)
         return upstream_request(self._scope, self._request_id, body)
@@ -219,21 +232,10 @@ class RelayedRequest:
             pass
         self._interrupt(_CLIENT_GONE)
 
-    def _total_deadline(self) -> float | None:
+    def _expire_with_total(self) -> None:
         total_s = self._around.settings.total_timeout_s
-        return self._arrived + total_s if total_s else None
-
-    def _expire_at(self, when: float | None) -> None:
         if self._timeout is not None and not self._timeout.expired():
-            self._timeout.reschedule(when)
-
-    def _on_full(self, full: bool) -> None:
-        """The client leaves a full buffer untouched, or has begun to take it."""
-        deadline = self._total_deadline()
-        if full:
-            stalled = self._loop.time() + self._around.settings.client_stall_timeout_s
-            deadline = stalled if deadline is None else min(stalled, deadline)
-        self._expire_at(deadline)
+            self._timeout.reschedule(self._arrived + total_s if total_s else None)
 
     # The answer.
 
@@ -244,7 +246,7 @@ class RelayedRequest:
         self._observer = observer_of(head)
         start = self._response_start(answer.target, head)
         self._started = True
-        await self._send(start)
+        await self._send_answer(start)
         more = True
         while more:
             data = answer.take()
@@ -254,9 +256,14 @@ class RelayedRequest:
                 await self._break_off(head, answer.failure, data)
             more = not answer.ended
             if data or not more:
-                await self._send({"type": "http.response.body", "body": data, "more_body": more})
+                await self._send_answer({"type": "http.response.body", "body": data, "more_body": more})
             if more:
                 await answer.news()
+
+    async def _send_answer(self, message: dict[str, Any]) -> None:
+        self._sending_since = self._loop.time()
+        await self._send(message)
+        self._sending_since = None
 
     def _response_start(self, target: Target, head: ResponseHead) -> dict[str, Any]:
         around = self._around
@@ -280,5 +287,5 @@ class RelayedRequest:
         if self._around.settings.stream_error_event and is_event_stream(head):
             data += CUT_EVENT
         if data:
-            await self._send({"type": "http.response.body", "body": data, "more_body": True})
+            await self._send_answer({"type": "http.response.body", "body": data, "more_body": True})
         raise _CutError(reason_of_cut(failure))

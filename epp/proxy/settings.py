@@ -18,8 +18,7 @@ class ProxySettings:
         head_timeout_s: from the first byte of a request to the end of its head; later is 408.
         body_timeout_s: from the end of the head to the end of the body; later is 408.
         total_timeout_s: from the end of the head to the end of the answer; 0 is no limit.
-        client_stall_timeout_s: how long a client may leave a full buffer of its answer untouched, or the rest
-            of it when the connection is closing.
+        client_stall_timeout_s: how long a client may take nothing of an answer that waits for it.
         keep_alive_s: how long a client's connection may be idle. Longer than any gateway's idle time, so that
             the gateway is the one who closes; otherwise its next request may meet a closing socket.
         linger_timeout_s: how long the input of a closing connection is thrown away, so that a client that is

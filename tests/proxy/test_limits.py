@@ -164,6 +164,33 @@ async def test_an_idle_stream_is_cut_at_the_idle_timeout(stage):
         assert (await s.director.ended()).reason == "timeout"
 
 
+async def test_a_client_that_does_not_take_the_end_of_its_answer_is_cut(stage):
+    settings = ProxySettings(client_stall_timeout_s=0.05)
+    async with stage(settings) as s, await s.client(receive_buffer=4096) as client:
+        await client.send(post())
+        endpoint = await s.upstream.accept()
+        await endpoint.request()
+        endpoint.writer.write(json_answer(b"x" * 8_000_000))
+        ended = await s.director.ended()
+        assert (ended.reason, ended.error) == ("timeout", None)
+        assert s.relay.in_flight == 0
+
+
+async def test_a_client_that_takes_neither_its_answer_nor_an_error_is_cut(stage):
+    settings = ProxySettings(client_stall_timeout_s=0.05, max_requests=1)
+    async with stage(settings) as s, await s.client(receive_buffer=4096) as client:
+        await client.send(post())
+        endpoint = await s.upstream.accept()
+        await endpoint.request()
+        [connection] = s.door.connections
+        connection.flow.pause_writing()
+        await endpoint.send(b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 5\r\n\r\nab")
+        endpoint.close()
+        ended = await s.director.ended()
+        assert (ended.reason, ended.error.status) == ("rejected", 502)
+        await eventually(lambda: not s.door.connections)
+
+
 async def test_a_client_that_leaves_a_full_buffer_untouched_is_cut(stage):
     async with (
         stage(ProxySettings(client_stall_timeout_s=0.05)) as s,

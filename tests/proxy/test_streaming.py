@@ -1,7 +1,9 @@
 """Answers: at once, unchanged, observed, and never ended as if complete when they are not."""
 
 import asyncio
+import gc
 import json
+import weakref
 
 import pytest
 
@@ -207,6 +209,30 @@ async def test_a_request_that_cannot_be_framed_is_500(stage):
 
 def broken_send(*_args, **_options):
     raise ValueError("a line break in a header")
+
+
+@pytest.mark.parametrize("dies", [False, True], ids=["complete", "cut"])
+async def test_a_request_leaves_nothing_for_the_garbage_collector(stage, dies):
+    async with stage() as s, await s.client() as client:
+        await client.send(post())
+        endpoint = await s.upstream.accept()
+        await endpoint.request()
+        await endpoint.send(SSE_HEAD + chunk(b"data: 1\n\n"))
+        await client.read_head()
+        gc.collect()
+        gc.disable()
+        try:
+            [request] = s.relay._active
+            left = weakref.ref(request)
+            del request
+            if dies:
+                endpoint.close()
+            else:
+                await endpoint.send(LAST_CHUNK)
+            await s.director.ended()
+            await eventually(lambda: left() is None)
+        finally:
+            gc.enable()
 
 
 async def test_the_hashing_of_a_large_prompt_lets_others_in(stage):
