@@ -3,13 +3,15 @@
 import logging
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from epp import __version__
 from epp.clock import Clock
 from epp.compose import Core
 from epp.config import EffectiveConfig, Settings
-from epp.director.views import TierView, capacity_mismatch, capacity_tokens
+from epp.director.views import Tier, TierView, capacity_mismatch, capacity_tokens, predicted_hits
+from epp.endpoints.types import Endpoint
 from epp.observability.access_log import AccessLog
 from epp.observability.decisions import DecisionLog
 from epp.observability.guard import guarded
@@ -25,7 +27,9 @@ from epp.observability.metrics import (
     ViewLabels,
 )
 from epp.proxy import Relay
+from epp.scheduling.contracts import Decision
 from epp.scheduling.producers.approx_prefix_cache import DEFAULT_PRODUCER
+from epp.scheduling.receipt import PredictedHit
 
 __all__ = ["Observers"]
 
@@ -52,6 +56,8 @@ class Observers:
             index_views=[_index_view(core, view) for view in state.views],
             bytes_per_token=state.ratios.models,
             buffered_bytes=lambda: relay.buffered_bytes,
+            running=core.director.running.counts,
+            dropped_lines=lambda: self._writer.dropped,
         )
         self.metrics = Metrics(
             sources,
@@ -62,7 +68,7 @@ class Observers:
             ),
             MetricsOptions(pool_name=settings.pool_name),
         )
-        self.decisions = DecisionLog(settings.receipts.keep, clock.wall)
+        self.decisions = DecisionLog(settings.receipts.keep, clock.wall, partial(_hits, core))
         file = settings.access_log.file
         self._writer = LineWriter(Path(file)) if file else LineWriter(stream=sys.stdout.buffer)
         self._access_log = AccessLog(
@@ -101,6 +107,15 @@ class Observers:
     def scrape_failed(self, address: str, kind: str) -> None:
         """Count a failed scrape."""
         self.metrics.scrape_failed(address, kind)
+
+
+def _hits(core: Core, decision: Decision, endpoint: Endpoint) -> PredictedHit:
+    """What a candidate was predicted to hold."""
+    cycle = decision.cycle
+    if not cycle.matches:
+        return PredictedHit()
+    hits = predicted_hits(core.state.views, endpoint, cycle.matches, cycle.prompt_tokens)
+    return PredictedHit(hits.get(Tier.GPU), hits.get(Tier.CPU))
 
 
 def _human(settings: Settings) -> bool:

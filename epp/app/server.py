@@ -2,18 +2,23 @@
 
 import asyncio
 import gc
+import logging
 import signal
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import cast
 
 import uvloop
+from uvicorn._types import ASGIApplication
 
 from epp.app.runtime import Runtime
 from epp.config import EffectiveConfig, Settings
 from epp.proxy.server import EppServer, bind_socket
 
-__all__ = ["Started", "serve"]
+__all__ = ["Started", "serve", "serve_async"]
+
+logger = logging.getLogger("epp")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +66,9 @@ async def _run(
     on_started: Callable[[Started], None] | None,
 ) -> None:
     server = EppServer(
-        runtime.app,
+        cast("ASGIApplication", runtime.app),
         runtime.proxy_settings,
-        admin_app=runtime.admin_app if settings.admin_port else None,
+        admin_app=cast("ASGIApplication", runtime.admin_app) if settings.admin_port else None,
         on_drain=runtime.begin_drain,
         on_drain_timeout=runtime.relay.shut_down,
     )
@@ -76,8 +81,10 @@ async def _run(
     # What was built so far lives as long as the process: the collector need not look at it again.
     gc.collect()
     gc.freeze()
+    started = Started(_url(main), _url(admin) if settings.admin_port else None)
+    logger.info("listening", extra={"url": started.url, "admin_url": started.admin_url})
     if on_started is not None:
-        on_started(Started(_url(main), _url(admin) if settings.admin_port else None))
+        on_started(started)
     await serving
 
 
