@@ -1,9 +1,11 @@
 """docs/configuration.md says what the code does."""
 
+import argparse
 import re
 
 import pytest
 
+from epp.cli import main
 from epp.config.compatibility import (
     DATA_LAYER_KEYS,
     DEFAULT_PARAMETERS,
@@ -14,6 +16,7 @@ from epp.config.compatibility import (
 )
 from epp.config.load import API_VERSIONS, load_config
 from epp.config.settings import leaves
+from epp.config.settings_load import load_settings
 from epp.scheduling.catalog import default_registry
 from epp.scheduling.registry import params_of
 from tests.config.config_texts import ROOT
@@ -73,6 +76,28 @@ def test_the_example_of_a_configuration_loads():
         ("idle-first", 2.0),
         ("prefix-cache-scorer", 1.0),
     ]
+
+
+def test_the_example_of_settings_loads():
+    (example,) = re.findall(r"```yaml\n(# --settings.*?)```", TEXT, re.DOTALL)
+
+    settings, _, _ = load_settings(argparse.Namespace(settings="s.yaml"), {}, lambda _: example)
+
+    assert [spec.url for spec in settings.endpoint] == [
+        "http://10.0.0.1:8000", "http://10.0.0.2:8000", "https://[2001:db8::7]:8000",
+    ]  # fmt: skip
+    assert (settings.upstream.first_byte_timeout_s, settings.max_request_bytes) == (600.0, 33_554_432)
+
+
+def test_the_output_that_is_shown_is_what_epp_check_prints(capsys, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    ((command, shown),) = re.findall(r"```\n\$ (epp check .*?)\n(.*?)```", TEXT, re.DOTALL)
+
+    assert main(command.split()[1:]) == 0
+
+    printed = {" ".join(line.split()) for line in capsys.readouterr().out.splitlines()}
+    lines = {" ".join(line.split()) for line in shown.splitlines() if "…" not in line}
+    assert lines <= printed
 
 
 def test_every_file_that_is_linked_exists():
