@@ -66,7 +66,8 @@ class EndpointMetrics:
         prefix_caching: False when the engine says it is off.
         running_adapters, waiting_adapters, max_adapters: LoRA state.
         prompt_tokens_total, generation_tokens_total: counters.
-        cached_tokens_by_source: `vllm:prompt_tokens_cached_by_source_total`, by source.
+        cached_tokens_by_source: `vllm:prompt_tokens_cached_by_source_total`, by source; of older versions the
+            nearest they have.
         process_start: `process_start_time_seconds`; another value is another incarnation.
         engine: "vllm", "sglang", … as guessed from the names on the page.
         awake: False while the engine sleeps; what it held is gone then.

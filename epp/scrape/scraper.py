@@ -118,11 +118,13 @@ class Scraper:
         share = (watched.number * _GOLDEN_RATIO) % 1.0  # only the first wait: it spreads the endpoints
         while True:
             began = self._clock.monotonic()
+            interval_s = self._settings.idle_interval_s
             try:
                 await self._scrape(watched.endpoint, memory, repeats)
-            except Exception as error:  # noqa: BLE001  a fault of the receiver must not end the scraping
+                interval_s = self._interval_s(watched.endpoint.address, memory.metrics)
+            except Exception as error:  # noqa: BLE001  a fault of a callback must not end the scraping
                 repeats.failed(f"result not taken: {error!r}", began)
-            due = began + self._interval_s(watched.endpoint.address, memory.metrics) * share
+            due = began + interval_s * share
             share = 1.0
             await self._sleep(max(_FLOOR_S, due - self._clock.monotonic()))
 

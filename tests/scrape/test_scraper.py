@@ -208,7 +208,8 @@ class TestIndependence:
         scene.receiver.fault = RuntimeError("boom")
         await scene.run(1.2)
 
-        assert len(scene.receiver.metrics) == 3
+        assert scene.network.times() == [0.0, 0.05, 0.55, 1.05]
+        assert len(scene.receiver.metrics) == 4
         assert scene.lines[0] == "scraping 10.0.0.1:8000 failed: result not taken: RuntimeError('boom')"
         await scene.scraper.stop()
 
