@@ -88,7 +88,10 @@ def block_tokens(view: TierView, chains: PromptChains, ratios: TokenRatios, mode
 def match_views(
     index: PrefixIndex, views: Sequence[TierView], chains: PromptChains, ratios: TokenRatios, model: str
 ) -> dict[str, PrefixMatch]:
-    """Producer name → how much of the request each endpoint holds in that view."""
+    """Producer name → how much of the request each endpoint holds in that view.
+
+    A view never holds more of a prompt than its cap, since no more is recorded in it.
+    """
     found: dict[int, list[list[list[tuple[int, int]]]]] = {
         block_bytes: [index.match(chain) for chain in of_size]
         for block_bytes, of_size in chains.by_block_bytes.items()
@@ -97,15 +100,9 @@ def match_views(
     for view in views:
         per_prompt = [by_view[view.index_view] for by_view in found[view.block_bytes]]
         total = sum(len(chain) for chain in chains.of(view))
-        segments = _summed([_capped(segments, view.max_blocks) for segments in per_prompt])
+        segments = _summed(per_prompt)
         matches[view.name] = PrefixMatch(segments, total, block_tokens(view, chains, ratios, model))
     return matches
-
-
-def _capped(segments: list[tuple[int, int]], cap: int | None) -> list[tuple[int, int]]:
-    if cap is None or not segments or segments[0][1] <= cap:
-        return segments
-    return [(mask, min(blocks, cap)) for mask, blocks in segments]
 
 
 def _summed(per_prompt: list[list[tuple[int, int]]]) -> tuple[tuple[int, int], ...]:

@@ -203,13 +203,12 @@ class Director:
         exchange.counted_as = self.running.enter(exchange.request.model if exchange.request else None, model)
         return self._dispatch(exchange, next(exchange.order), now)
 
-    def commit(self, exchange: Exchange, endpoint: Endpoint) -> None:
+    def commit(self, exchange: Exchange, decision: Decision, endpoint: Endpoint) -> None:
         """Note in the index alone that somebody else sends this request to `endpoint`."""
         chains = _claimable(exchange)
         if chains is not None:
             self._claims.record(endpoint, chains, exchange.matches)
-        if exchange.decision is not None:
-            self.state.scheduler.on_picked(exchange.decision, endpoint)
+        self.state.scheduler.on_picked(decision, endpoint)
 
     def _dispatch(self, exchange: Exchange, endpoint: Endpoint, now: float, *, fresh: bool = False) -> Target:
         self.state.health.on_pick(endpoint, now)

@@ -37,7 +37,7 @@ def pick_steps(
     decision = director.schedule(exchange, now)
     told = _first(exchange, decision.primary.max_endpoints)
     if commit:
-        director.commit(exchange, told[0])
+        director.commit(exchange, decision, told[0])
     return Pick(tuple(e.address for e in told), receipt(director.state, exchange, told[0]))
 
 

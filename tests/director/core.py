@@ -42,7 +42,9 @@ class Pool:
 
     def __post_init__(self):
         self.records = []
-        self.core: Core = compose(load_config(self.config, "test"), self.options, observers=[self.records.append])
+        self.core: Core = compose(
+            load_config(self.config, "test"), self.options, observers=[self.records.append]
+        )
         self.director = self.core.director
         self.ledger = self.core.state.ledger
         self.index = self.core.state.index

@@ -5,7 +5,9 @@ import zlib
 
 import pytest
 
-from epp.director.types import EndReason, Failure, FailureKind
+from epp.compose import CoreOptions
+from epp.director.director import Limits
+from epp.director.types import EndReason, Failure, FailureKind, RequestHead
 from epp.director.views import Tier
 from epp.endpoints.types import EndpointMetrics, ModelInfo
 from epp.errors import (
@@ -16,8 +18,6 @@ from epp.errors import (
     SaturatedError,
     ShuttingDownError,
 )
-from epp.compose import CoreOptions
-from epp.director.director import Limits
 from epp.request.types import Api
 from tests.director.core import Pool, usage
 
@@ -180,7 +180,9 @@ def test_three_broken_connections_in_a_row_eject_an_endpoint():
     for now in (1.0, 2.0, 3.0):
         exchange, target = pool.send(PROMPT, now)
         while target.address != "10.0.0.1:8000":
-            target = pool.director.next_after_failure(exchange, Failure(FailureKind.CONNECT, written=False), now)
+            target = pool.director.next_after_failure(
+                exchange, Failure(FailureKind.CONNECT, written=False), now
+            )
             if target is None:
                 break
         pool.director.on_end(exchange, EndReason.REJECTED, now)
@@ -218,7 +220,9 @@ def test_a_first_byte_timeout_marks_and_is_not_repeated():
     for now in (1.0, 2.0, 3.0):
         exchange, target = pool.send(PROMPT, now)
         targets.add(target.address)
-        assert pool.director.next_after_failure(exchange, Failure(FailureKind.FIRST_BYTE_TIMEOUT), now) is None
+        assert (
+            pool.director.next_after_failure(exchange, Failure(FailureKind.FIRST_BYTE_TIMEOUT), now) is None
+        )
 
     assert pool.ledger.total() == 0
 
@@ -468,3 +472,37 @@ def test_a_restarted_endpoint_holds_nothing_and_late_releases_do_not_reach_it():
     assert pool.index.tokens(0, again.slot) == 0
     pool.index.check_integrity()
     assert pool.ledger.requests[target.slot] == 0
+
+
+def test_an_upstream_answer_that_passes_after_the_last_failure_holds_nothing():
+    pool = Pool(n=1)
+    exchange, _ = pool.send(PROMPT)
+    assert pool.director.next_after_failure(exchange, Failure(FailureKind.UNAVAILABLE), 1.1) is None
+    pool.director.on_response_head(exchange, 503, 1.2)
+    pool.director.on_first_byte(exchange, 1.2)
+    pool.director.on_end(exchange, EndReason.COMPLETE, 1.3)
+
+    assert pool.ledger.total() == 0
+    assert (pool.records[-1].status, pool.records[-1].first_byte_at) == (503, 1.2)
+
+
+def test_usage_without_an_answer_length_teaches_bytes_per_token_alone():
+    pool = Pool(n=1)
+    pool.serve(PROMPT, usage=usage(960, completion=None))
+
+    assert pool.core.state.ratios.bytes_per_token("m") == pytest.approx(3.0, abs=0.01)
+    assert pool.director._outputs.expected("m", None) == 128
+
+
+def test_the_time_of_preparing_leaves_out_what_happened_between_its_steps():
+    ticks = iter(range(1000))
+    config = Pool().config.replace("blockSize: 64", "blockSize: 64, maxPrefixTokensToMatch: 0")
+    pool = Pool(n=1, config=config, options=CoreOptions(seed=7, timer=ticks.__next__))
+    exchange = pool.director.open(RequestHead("r", "POST", "/v1/completions"), 1.0)
+    for _ in pool.director.prepare(
+        exchange, json.dumps({"model": "m", "prompt": "x" * 3_000_000}).encode(), 1.0
+    ):
+        for _ in range(100):
+            next(ticks)
+
+    assert exchange.prepare_s < 20
