@@ -33,6 +33,6 @@ def _operation(route: RelayedRoute) -> dict[str, Any]:
     return {
         "tags": ["relayed"],
         "summary": route.summary,
-        "description": "Relayed to the picked endpoint unchanged; see vLLM's own documentation for the schema.",
+        "description": "Relayed to the picked endpoint unchanged; the schema is vLLM's own.",
         "responses": {"200": {"description": "the endpoint's answer"}},
     }

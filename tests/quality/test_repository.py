@@ -31,7 +31,7 @@ def test_constraints_pin_exact_versions_and_name_no_host():
 
 
 def test_every_make_target_of_the_readme_exists():
-    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.M))
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     named = set(re.findall(r"`?make ([a-z][a-z-]+)`?", (ROOT / "README.md").read_text()))
 
     assert named
