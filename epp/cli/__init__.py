@@ -14,7 +14,7 @@ from typing import Final
 from epp import __version__
 from epp.errors import ConfigError
 
-__all__ = ["main"]
+__all__ = ["COMMANDS", "main"]
 
 COMMANDS: Final = {
     "serve": "route requests to model servers (the default when only flags are given)",

@@ -12,8 +12,8 @@ from epp.config.document import Node, Scalar, describe
 from epp.config.reader import Reader, closest, listed, unknown_word_remedy
 
 __all__ = [
-    "DATA_LAYER_KEYS", "DEFAULT_PARAMETERS", "DEFAULT_PARSERS", "DETECTOR_DEFAULTS", "UNBUILT_TYPES",
-    "only_defaults", "read_feature_gates", "refuse_unbuilt",
+    "DATA_LAYER_KEYS", "DEFAULT_PARAMETERS", "DEFAULT_PARSERS", "DETECTOR_DEFAULTS", "FLOW_CONTROL_KEYS",
+    "UNBUILT_TYPES", "only_defaults", "read_feature_gates", "refuse_unbuilt", "suggest_type",
 ]  # fmt: skip
 
 UNBUILT_TYPES: Final = frozenset(

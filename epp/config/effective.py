@@ -9,14 +9,9 @@ from typing import Any, Literal
 from epp.scheduling.registry import PluginKind, params_of
 
 __all__ = [
-    "EffectiveConfig",
-    "PluginInstance",
-    "Profile",
-    "Tier",
-    "View",
-    "WeightedScorer",
+    "EffectiveConfig", "PluginInstance", "Profile", "Tier", "View", "WeightedScorer", "configuration_hash",
     "parameter_values",
-]
+]  # fmt: skip
 
 Tier = Literal["gpu", "cpu"]
 

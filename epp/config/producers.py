@@ -16,7 +16,7 @@ from epp.config.reader import Reader, listed, unknown_word_remedy
 from epp.scheduling.producers.approx_prefix_cache import DEFAULT_PRODUCER, PrefixIndexParameters
 from epp.scheduling.registry import PluginKind, params_of
 
-__all__ = ["DEFAULT_PRODUCER", "Producer", "producer_of", "resolve_producers"]
+__all__ = ["Producer", "producer_of", "resolve_producers", "with_producer"]
 
 PRODUCER_KEY: Final = "prefixMatchInfoProducerName"
 _INDEX_KEYS: Final = frozenset(params_of(PrefixIndexParameters))

@@ -9,7 +9,7 @@ from typing import Final, TypeVar
 from epp.config.document import Entry, MappingNode, Node, Scalar, SequenceNode, describe, is_null
 from epp.errors import ConfigProblem
 
-__all__ = ["Reader", "closest", "listed"]
+__all__ = ["Reader", "closest", "listed", "unknown_word_remedy"]
 
 _INTEGER: Final = re.compile(r"[-+]?(0|[1-9][0-9]*)")
 _NUMBER: Final = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
