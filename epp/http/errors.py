@@ -14,7 +14,7 @@ _encoder: Final = msgspec.json.Encoder()
 
 
 def error_response(error: EppError) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
-    """Status, headers (content type and length among them) and body; the request id is the caller's to add."""
+    """Status, headers (content type and length among them) and body; the caller adds the request id."""
     body = _encoder.encode(
         {
             "error": {
