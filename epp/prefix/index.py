@@ -242,6 +242,10 @@ class PrefixIndex:
         """Runs in the tree, whoever holds them."""
         return self._tree.runs
 
+    def residencies(self) -> list[Residency]:
+        """The LRU lists of all slots, view by view; for reading only."""
+        return [residency for view in self._views for residency in view.residencies.values()]
+
     def check_integrity(self) -> None:
         """Compares the whole index with itself. Slow: visits every run and entry.
 

@@ -1,6 +1,7 @@
 """Checks that an index agrees with itself: for tests, and for whoever doubts it. They visit everything."""
 
 from collections.abc import Collection, Iterator
+from typing import cast
 
 from epp.prefix.residency import Link, Occupancy, Residency
 from epp.prefix.runs import Hold, Run
@@ -72,16 +73,17 @@ def _check_residency(residency: Residency, excessive: Collection[Residency]) -> 
     ages: dict[Run, int] = {}
     full = blocks = tokens = 0
     for age, entry in enumerate(_entries(residency)):
-        if isinstance(entry, Hold):
-            blocks += entry.hi - entry.lo
-            tokens += (entry.hi - entry.lo) * entry.run.weight
-            pieces = _pieces(entry, name)
-            _require(not ages.keys() & set(pieces), f"{name} holds a run twice")
-            ages |= dict.fromkeys(pieces, age)
-            full += len(pieces) - (entry.hi < entry.run.end)
-        elif isinstance(entry, Occupancy):
+        if isinstance(entry, Occupancy):
             _require(entry.tokens > 0 and entry.residency is residency, f"{name} has a void occupancy")
             tokens += entry.tokens
+            continue
+        hold = cast("Hold", entry)
+        blocks += hold.hi - hold.lo
+        tokens += (hold.hi - hold.lo) * hold.run.weight
+        pieces = _pieces(hold, name)
+        _require(not ages.keys() & set(pieces), f"{name} holds a run twice")
+        ages |= dict.fromkeys(pieces, age)
+        full += len(pieces) - (hold.hi < hold.run.end)
     _require(residency.blocks == blocks, f"{name} counts {residency.blocks} blocks and holds {blocks}")
     _require(residency.tokens == tokens, f"{name} counts {residency.tokens} tokens and holds {tokens}")
     fits = tokens <= residency.capacity_tokens or residency in excessive

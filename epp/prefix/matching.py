@@ -47,8 +47,8 @@ def _pass_short_holds(found: Segments, held: int, run: Run, depth: int, view: in
     reached = run.masks[view]
     ending = []
     for hold in run.short:
-        if hold.view == view:
-            reached |= hold.bit
+        if hold.residency.view == view:
+            reached |= hold.residency.bit
             ending.append(hold)
     if held != reached and held:
         found.append((held ^ reached, run.start))
@@ -56,6 +56,6 @@ def _pass_short_holds(found: Segments, held: int, run: Run, depth: int, view: in
         ending.sort(key=_by_end)
     for hold in ending:
         if hold.hi < depth:
-            found.append((hold.bit, hold.hi))
-            reached ^= hold.bit
+            found.append((hold.residency.bit, hold.hi))
+            reached ^= hold.residency.bit
     return reached

@@ -1,5 +1,7 @@
 """What one endpoint holds in one view, in the order in which it would be evicted."""
 
+from collections.abc import Iterator
+
 __all__ = ["Link", "Occupancy", "Residency"]
 
 
@@ -51,6 +53,13 @@ class Residency(Link):
         self.tokens = 0
         self.blocks = 0
         self.open = True
+
+    def entries(self) -> Iterator[Link]:
+        """All entries, oldest first; the list must not change meanwhile."""
+        entry = self.newer
+        while entry is not self:
+            yield entry
+            entry = entry.newer
 
     def append(self, entry: Link) -> None:
         """Puts `entry`, which is in no list, at the newest end."""

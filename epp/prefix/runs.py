@@ -57,10 +57,18 @@ class Run:
         self.short: tuple[Hold, ...] = ()
         self.holds: dict[Residency, Hold] = {}
 
-    def flip(self, hold: "Hold") -> None:
-        """Enters the holder in its view's mask, or strikes it out."""
+    def admit(self, residency: Residency) -> None:
+        """Enters a holder in its view's mask."""
         masks = list(self.masks)
-        masks[hold.view] ^= hold.bit
+        mask = masks[residency.view]
+        # Most runs have one holder a view; the residency's own integer costs them no memory.
+        masks[residency.view] = mask | residency.bit if mask else residency.bit
+        self.masks = tuple(masks)
+
+    def dismiss(self, residency: Residency) -> None:
+        """Strikes a holder out of its view's mask."""
+        masks = list(self.masks)
+        masks[residency.view] ^= residency.bit
         self.masks = tuple(masks)
 
     def common_depth(self, chain: Sequence[int]) -> int:
@@ -94,12 +102,10 @@ class Hold(Link):
     last refreshed it.
     """
 
-    __slots__ = ("bit", "hi", "lo", "residency", "run", "stamp", "view")
+    __slots__ = ("hi", "lo", "residency", "run", "stamp")
 
     def __init__(self, residency: Residency, run: Run) -> None:
         self.residency = residency
-        self.view = residency.view
-        self.bit = residency.bit
         self.run = run
         self.lo = run.start
         self.hi = run.start
@@ -111,7 +117,7 @@ def sort_out(run: Run, holds: Iterable[Hold]) -> None:
     short = []
     for hold in holds:
         if hold.hi == run.end:
-            run.flip(hold)
+            run.admit(hold.residency)
         else:
             short.append(hold)
     run.short = tuple(short)

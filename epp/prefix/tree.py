@@ -7,7 +7,7 @@ milliseconds when it grows (the low bits place a key inside its shard).
 """
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from epp.prefix.residency import Residency
@@ -114,7 +114,7 @@ class BlockTree:
         head.lower = run
         for hold in run.short:
             if hold.hi > depth:
-                head.flip(hold)
+                head.admit(hold.residency)
             else:
                 head.holds[hold.residency] = run.holds.pop(hold.residency)
                 hold.run = head
@@ -155,7 +155,7 @@ class BlockTree:
         added = run.end - hold.hi
         residency.blocks += added
         residency.tokens += added * run.weight
-        run.flip(hold)
+        run.admit(residency)
         hold.hi = run.end
         if run.short:
             run.short = tuple(other for other in run.short if other is not hold)
@@ -168,7 +168,7 @@ class BlockTree:
         residency.tokens -= (hold.hi - hi) * run.weight
         full = hold.hi == run.end
         if full:
-            run.flip(hold)
+            run.dismiss(residency)
         hold.hi = hi
         if hi == run.start:
             self._leave(hold)
@@ -206,23 +206,22 @@ class BlockTree:
         """Joins neighbours on a path that nothing keeps apart, where branches between them have gone."""
         below = path[-1] if path else None
         for above in reversed(path[:-1]):
-            if below is not None and above.children == 1 and _joinable(above, below):
-                self._join(above, below)
-            else:
+            seams = _seams(above, below) if below is not None and above.children == 1 else None
+            if below is None or seams is None:
                 below = above
+            else:
+                self._join(above, below, seams)
 
-    def _join(self, above: Run, below: Run) -> None:
-        """Puts `above` in front of `below`, its only child; each hold goes on in the one that continues it.
+    def _join(self, above: Run, below: Run, seams: Iterable[tuple[Hold, Hold]]) -> None:
+        """Puts `above` in front of `below`, its only child, and each hold in front of the one it goes on in.
 
         before  |-- above --|-- below --|         after  |-------- below --------|
                 ═══════════ ═══════════ a                ═══════════════════════ a
         """
-        for hold in above.holds.values():
-            lower = lower_half(hold)
-            if lower is not None:
-                lower.lo = hold.lo
-                hold.hi = hold.lo
-                hold.unlink()
+        for hold, lower in seams:
+            lower.lo = hold.lo
+            hold.hi = hold.lo
+            hold.unlink()
         self._unlist(below)
         self.shards[above.hashes[0] >> SHARD_SHIFT][above.hashes[0]] = below
         above.hashes.extend(below.hashes)
@@ -251,8 +250,14 @@ def _alike(weight: int, other: int) -> bool:
     return abs(weight - other) * _WEIGHT_TOLERANCE <= weight
 
 
-def _joinable(above: Run, below: Run) -> bool:
-    """Whether a run and its only child are held alike and by holds that are neighbours in their lists."""
+def _seams(above: Run, below: Run) -> list[tuple[Hold, Hold]] | None:
+    """The holds that end in `above`, each with the one that continues it in its only child `below`.
+
+    None where the two runs have to stay apart: they differ in weight or holders, or a hold goes on in none.
+    """
     if above.weight != below.weight or above.short or above.masks != below.masks:
-        return False
-    return len(above.holds) <= MAX_SHORT and all(map(lower_half, above.holds.values()))
+        return None
+    if len(above.holds) > MAX_SHORT:  # an effort for few holders only
+        return None
+    seams = [(hold, lower) for hold in above.holds.values() if (lower := lower_half(hold))]
+    return seams if len(seams) == len(above.holds) else None
