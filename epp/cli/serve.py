@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from epp.app.server import Started, serve
-from epp.config import EffectiveConfig, Settings, add_settings_flags, load_config, load_settings
+from epp.config import EffectiveConfig, Settings, add_settings_flags, load_any_config, load_config, load_settings
 from epp.config.builtin import builtin_config
 from epp.errors import ConfigError, ConfigProblem
 
@@ -66,7 +66,7 @@ def picker_config(settings: Settings) -> EffectiveConfig:
             "config", f"{settings.config} cannot be read: {error}", "name a readable YAML file"
         )
         raise ConfigError([problem], "settings") from None
-    return load_config(text, settings.config)
+    return load_any_config(text, settings.config)[1]
 
 
 def serve_until_signal(
