@@ -97,14 +97,16 @@ async def test_a_client_that_leaves_behind_pipelined_requests_is_noticed(stage):
 
 
 async def test_bytes_behind_a_request_are_held_up_to_a_limit_and_then_served():
-    release = asyncio.Event()
+    begun, release = asyncio.Event(), asyncio.Event()
 
     async def slow(scope, receive, send):
+        begun.set()
         await release.wait()
         await echo(scope, receive, send)
 
     async with Door(slow) as door, await door.client() as client:
         await client.send(post(b"1", path=b"/a"))
+        await begun.wait()
         large = post(b"x" * 3_000_000, path=b"/b")
         sending = asyncio.create_task(client.send(large))
         [connection] = door.connections
