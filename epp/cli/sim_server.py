@@ -7,8 +7,7 @@ import sys
 
 import uvloop
 
-from epp.engine import LinearLatency
-from epp.simserver import DEFAULT_MODEL, SimServer, SimSettings
+from epp.simserver import DEFAULT_MODEL, LinearLatency, SimServer, SimSettings
 
 __all__ = ["add_parser", "run"]
 

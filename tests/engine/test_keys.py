@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from epp.engine import block_keys, chain_seed
@@ -40,6 +40,7 @@ def test_the_seed_separates_chains():
     assert not set(block_keys(range(64), 16, 1)) & set(block_keys(range(64), 16, 2))
 
 
+@settings(deadline=None)
 @given(TOKENS, TOKENS, st.integers(1, 4))
 def test_keys_are_equal_exactly_where_whole_prefixes_are(left, right, size):
     left_keys, right_keys = block_keys(left, size), block_keys(right, size)
