@@ -11,6 +11,7 @@ from epp.api import debug, health, pick
 from epp.api.openapi import RelayedRoute, describe
 from epp.api.ports import Ports
 from epp.errors import BadRequestError, EppError, MethodNotAllowedError, RouteNotFoundError
+from epp.http import find_request_id, new_request_id
 from epp.http.errors import error_response
 
 __all__ = ["create_control_app"]
@@ -35,27 +36,28 @@ def create_control_app(ports: Ports, relayed: Sequence[RelayedRoute] = ()) -> Fa
     return app
 
 
-def _render(error: EppError) -> Response:
+def _render(request: Request, error: EppError) -> Response:
     status, headers, body = error_response(error)
+    headers.append((b"x-request-id", find_request_id(request.headers.raw) or new_request_id()))
     return Response(body, status_code=status, headers={k.decode(): v.decode() for k, v in headers})
 
 
-async def _epp_error(_request: Request, error: Exception) -> Response:
+async def _epp_error(request: Request, error: Exception) -> Response:
     if not isinstance(error, EppError):
         raise error
-    return _render(error)
+    return _render(request, error)
 
 
-async def _validation_error(_request: Request, error: Exception) -> Response:
+async def _validation_error(request: Request, error: Exception) -> Response:
     if not isinstance(error, RequestValidationError):
         raise error
     first = error.errors()[0]
     where = ".".join(str(part) for part in first["loc"])
-    return _render(BadRequestError(f"{where}: {first['msg']}", param=where))
+    return _render(request, BadRequestError(f"{where}: {first['msg']}", param=where))
 
 
-async def _http_error(_request: Request, error: Exception) -> Response:
+async def _http_error(request: Request, error: Exception) -> Response:
     if not isinstance(error, HTTPException):
         raise error
     kind = {404: RouteNotFoundError, 405: MethodNotAllowedError}.get(error.status_code, BadRequestError)
-    return _render(kind(str(error.detail)))
+    return _render(request, kind(str(error.detail)))

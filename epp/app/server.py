@@ -77,7 +77,7 @@ async def _run(
         loop.add_signal_handler(number, _on_signal, server)
     loop.add_signal_handler(signal.SIGHUP, runtime.reopen_logs)
     serving = asyncio.create_task(server.serve([main], [admin] if settings.admin_port else []))
-    await server.started.wait()
+    await _started(server, serving)
     # What was built so far lives as long as the process: the collector need not look at it again.
     gc.collect()
     gc.freeze()
@@ -86,6 +86,19 @@ async def _run(
     if on_started is not None:
         on_started(started)
     await serving
+
+
+async def _started(server: EppServer, serving: asyncio.Task[None]) -> None:
+    """Wait until the server listens.
+
+    Raises:
+        OSError: it cannot.
+    """
+    listening = asyncio.create_task(server.started.wait())
+    await asyncio.wait({listening, serving}, return_when=asyncio.FIRST_COMPLETED)
+    if not listening.done():
+        listening.cancel()
+        await serving
 
 
 def _on_signal(server: EppServer) -> None:

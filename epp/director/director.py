@@ -1,7 +1,7 @@
 """The director: decides, keeps the books, and tells observers; it never touches a socket."""
 
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from epp.director.chains import PromptChains, hash_prompts, match_views, prompt_tokens, text_bytes
@@ -104,6 +104,9 @@ class Director:
             started = self._timer()
             ratio = self.state.ratios.bytes_per_token(resolution.model, exchange.chains.family)
             exchange.prompt_tokens = prompt_tokens(request, ratio)
+            exchange.text_bytes = text_bytes(request)
+            # The hashes stand for the prompts from here on: a stream of minutes must not keep their text.
+            exchange.request = replace(request, prompts=())
         exchange.prepare_s += self._timer() - started
 
     def _timed(
@@ -352,7 +355,7 @@ class Director:
             return
         if not request.api.computes:
             return
-        sent_bytes = text_bytes(request)
+        sent_bytes = exchange.text_bytes
         slot = hold.endpoint.slot
         if usage is None or usage.prompt_tokens is None:
             if exchange.chains is not None and not exchange.chains.token_ids:

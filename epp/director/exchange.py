@@ -35,7 +35,7 @@ class Exchange:
     __slots__ = (
         "arrived", "attempts", "body_bytes", "chains", "counted_as", "decision", "decision_s", "ejected",
         "ended", "executions", "failures", "first_byte_at", "head", "hold", "matches", "order", "predicted",
-        "prepare_s", "prompt_tokens", "request", "resolution", "status", "target", "tried",
+        "prepare_s", "prompt_tokens", "request", "resolution", "status", "target", "text_bytes", "tried",
     )  # fmt: skip
 
     def __init__(self, head: RequestHead, arrived: float) -> None:
@@ -46,6 +46,7 @@ class Exchange:
         self.resolution: Resolution | None = None
         self.chains: PromptChains | None = None
         self.prompt_tokens = 0
+        self.text_bytes = 0
         self.matches: dict[str, PrefixMatch] = {}
         self.decision: Decision | None = None
         self.order: Iterator[Endpoint] = iter(())

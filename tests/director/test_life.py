@@ -69,6 +69,10 @@ def test_the_real_length_of_the_answer_replaces_the_expected_one():
     assert pool.index.tokens(0, exchange.target.slot) == 45 * 16 + 300
 
 
+def test_the_text_of_a_prompt_is_not_kept_once_it_is_hashed():
+    assert Pool().send(PROMPT)[0].request.prompts == ()
+
+
 def test_answer_lengths_are_learned():
     pool = Pool()
     pool.serve(PROMPT, usage=usage(720, completion=300))
