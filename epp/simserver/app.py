@@ -5,7 +5,7 @@ import uuid
 from collections.abc import Awaitable, Callable
 
 from epp.simserver.control import ControlRoutes
-from epp.simserver.core import SimCore
+from epp.simserver.core import SeenRequest, SimCore
 from epp.simserver.errors import ApiError, draining, engine_dead, queue_full
 from epp.simserver.exchange import BrokenOffError, Exchange, Receive, Scope, Send
 from epp.simserver.inference import INFERENCE_PATHS, InferenceRoutes
@@ -51,8 +51,11 @@ class SimApp:
             await methods[exchange.method](exchange)
 
     async def _take_fault(self, exchange: Exchange) -> None:
-        """Let happen what goes wrong before the head; the rest is left to the exchange."""
+        """Let happen what goes wrong before the head; what befalls the body is left to the exchange."""
         inference = exchange.path in INFERENCE_PATHS
+        if inference:
+            seen = SeenRequest(exchange.method, exchange.path, exchange.headers, exchange.body)
+            self._core.seen.append(seen)
         header = exchange.header(b"x-sim-fault")
         try:
             fault = self._core.faults.take(exchange.path, header, inference=inference)

@@ -5,7 +5,7 @@ import uuid
 from collections.abc import Callable
 from typing import Any
 
-from epp.simserver.core import SeenRequest, SimCore
+from epp.simserver.core import SimCore
 from epp.simserver.errors import ApiError, queue_full
 from epp.simserver.exchange import Exchange
 from epp.simserver.fields import parse_json
@@ -38,7 +38,6 @@ class InferenceRoutes:
 
     async def _infer(self, exchange: Exchange, parser: Parser) -> None:
         core = self._core
-        core.seen.append(SeenRequest(exchange.method, exchange.path, exchange.headers, exchange.body))
         core.inference_in_flight += 1
         try:
             request = await self._parse(exchange, parser)

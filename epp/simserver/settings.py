@@ -37,7 +37,8 @@ class SimSettings:
         prompt_tokens_details: tell cached tokens in `usage`.
         report_cpu_tier: export `vllm:kv_offload_config_info`, as vLLM does since 0.33.
         dev_mode: serve `/reset_prefix_cache`, `/sleep`, `/wake_up` and `/is_sleeping`.
-        record_requests: how many of the latest requests to keep for a test to look at.
+        record_requests: how many of the latest inference requests to keep for a test to look at, failed ones
+            too.
     """
 
     model: str = DEFAULT_MODEL

@@ -382,6 +382,15 @@ async def test_seen_requests_are_kept_as_they_came(launch):
     assert (b"x-mine", b"b") in seen.headers
 
 
+async def test_requests_that_fail_are_seen_too(launch, connect):
+    server = await launch(record_requests=10)
+    client = await connect(server)
+    await client.post("/v1/completions", content=b"nonsense", headers={"x-sim-fault": "status=503"})
+    await client.get("/health")
+
+    assert [seen.body for seen in server.core.seen] == [b"nonsense"]
+
+
 async def test_two_servers_in_one_process_share_nothing(launch, connect):
     first, second = await launch(), await launch()
     await post(await connect(first), max_tokens=1)
