@@ -81,7 +81,6 @@ def _check_residency(residency: Residency, excessive: Collection[Residency]) -> 
         blocks += hold.hi - hold.lo
         tokens += (hold.hi - hold.lo) * hold.run.weight
         pieces = _pieces(hold, name)
-        _require(not ages.keys() & set(pieces), f"{name} holds a run twice")
         ages |= dict.fromkeys(pieces, age)
         full += len(pieces) - (hold.hi < hold.run.end)
     _require(residency.blocks == blocks, f"{name} counts {residency.blocks} blocks and holds {blocks}")

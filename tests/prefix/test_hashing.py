@@ -1,7 +1,7 @@
 """Seeds and chains of block hashes. Golden values were computed with xxHash directly, block by block."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from epp.prefix import chain_seed, drain, hash_chain
@@ -41,6 +41,7 @@ def test_f03_f04_model_adapter_and_salt_are_separate_fields_of_the_seed():
     assert len(seeds) == 7
 
 
+@settings(deadline=None)
 @given(st.lists(st.text(max_size=3), max_size=4), st.lists(st.text(max_size=3), max_size=4))
 def test_different_fields_give_different_seeds(fields, others):
     assert (chain_seed(*fields) == chain_seed(*others)) == (fields == others)
@@ -49,7 +50,12 @@ def test_different_fields_give_different_seeds(fields, others):
 @pytest.mark.parametrize(
     ("seed", "block_bytes", "max_blocks", "chain"),
     [
-        (MODEL_SEED, 64, None, [0xE8E71B52A104489A, 0x216E011F3F67F5CC, 0xCCCE9FD8F79CBF0C, 0x365B303BB6099AC6]),
+        (
+            MODEL_SEED,
+            64,
+            None,
+            [0xE8E71B52A104489A, 0x216E011F3F67F5CC, 0xCCCE9FD8F79CBF0C, 0x365B303BB6099AC6],
+        ),
         (MODEL_SEED, 64, 4, [0xE8E71B52A104489A, 0x216E011F3F67F5CC, 0xCCCE9FD8F79CBF0C, 0x365B303BB6099AC6]),
         (MODEL_SEED, 64, 3, [0xE8E71B52A104489A, 0x216E011F3F67F5CC, 0xCCCE9FD8F79CBF0C]),
         (MODEL_SEED, 256, None, [0x2681609613CAB142]),
@@ -68,6 +74,7 @@ def test_a_prompt_shorter_than_a_block_has_no_hashes():
     assert drain(hash_chain(b"x" * 255, 1, 256, None)) == []
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=80), st.binary(max_size=80), st.integers(1, 9), st.integers(0, 5))
 def test_appending_keeps_the_hashes_of_all_full_blocks(data, more, block_bytes, seed):
     chain = drain(hash_chain(data, seed, block_bytes, None))
@@ -77,6 +84,7 @@ def test_appending_keeps_the_hashes_of_all_full_blocks(data, more, block_bytes, 
     assert longer[: len(chain)] == chain
 
 
+@settings(deadline=None)
 @given(st.binary(min_size=1, max_size=60), st.integers(0, 59), st.integers(1, 255), st.integers(1, 7))
 def test_a_changed_byte_changes_its_block_and_every_later_one_and_none_before(data, place, flip, block_bytes):
     place %= len(data)

@@ -313,7 +313,9 @@ def test_a_block_that_came_back_has_the_new_weight():
     assert index.tokens(0, 0) == 5
 
 
-@pytest.mark.parametrize(("weight", "tokens", "runs"), [(64, 128, 1), (68, 128, 1), (60, 128, 1), (69, 133, 2), (59, 123, 2)])
+@pytest.mark.parametrize(
+    ("weight", "tokens", "runs"), [(64, 128, 1), (68, 128, 1), (60, 128, 1), (69, 133, 2), (59, 123, 2)]
+)
 def test_a_growing_run_takes_blocks_of_about_its_weight_for_its_own(weight, tokens, runs):
     index = tiers(99)
     serve(index, 0, "aaaa", block_tokens=64)
