@@ -7,6 +7,7 @@
     │   ├── ForbiddenError           403
     │   ├── ModelNotFoundError       404
     │   ├── RouteNotFoundError       404
+    │   ├── ResponseNotFoundError    404  its endpoint is gone
     │   ├── MethodNotAllowedError    405
     │   ├── RequestTimeoutError      408
     │   ├── PayloadTooLargeError     413
@@ -33,11 +34,11 @@ from typing import ClassVar
 
 __all__ = [
     "BadRequestError", "ClientDisconnectedError", "ClientError", "ConfigError", "ConfigProblem", "EppError",
-    "FirstByteTimeoutError", "ForbiddenError", "HeadTooLargeError", "InternalError", "MethodNotAllowedError", "ModelNotFoundError",
-    "NoEndpointsError", "OverloadedError", "PayloadTooLargeError", "RequestTimeoutError", "RouteNotFoundError",
-    "SaturatedError",
-    "ShuttingDownError", "UnauthorizedError", "UnavailableError", "UnsupportedEncodingError",
-    "UpstreamConnectError", "UpstreamError", "UpstreamProtocolError",
+    "FirstByteTimeoutError", "ForbiddenError", "HeadTooLargeError", "InternalError",
+    "MethodNotAllowedError", "ModelNotFoundError", "NoEndpointsError", "OverloadedError",
+    "PayloadTooLargeError", "RequestTimeoutError", "ResponseNotFoundError", "RouteNotFoundError",
+    "SaturatedError", "ShuttingDownError", "UnauthorizedError", "UnavailableError",
+    "UnsupportedEncodingError", "UpstreamConnectError", "UpstreamError", "UpstreamProtocolError",
 ]  # fmt: skip
 
 
@@ -101,6 +102,13 @@ class RouteNotFoundError(ClientError):
 
     status = 404
     code = "route_not_found"
+
+
+class ResponseNotFoundError(ClientError):
+    """The stored response was held by an endpoint that is gone."""
+
+    status = 404
+    code = "response_not_found"
 
 
 class MethodNotAllowedError(ClientError):

@@ -8,9 +8,11 @@ from epp.director.chains import PromptChains, hash_prompts, match_views, prompt_
 from epp.director.claims import Claims, OutputLengths
 from epp.director.exchange import Exchange, Hold
 from epp.director.outcome import record_of
+from epp.director.reading import read_request
 from epp.director.record import RequestRecord
 from epp.director.retry import RetryBudget, RetryPolicy, may_repeat
 from epp.director.running import RunningRequests
+from epp.director.stored import StoredResponses
 from epp.director.tokens import CounterRatios, TokenRatios
 from epp.director.types import EndReason, Failure, FailureKind, RequestHead, Target
 from epp.director.views import Tier, TierView, predicted_hits
@@ -22,7 +24,6 @@ from epp.endpoints.table import EndpointTable
 from epp.endpoints.types import Endpoint
 from epp.errors import EppError, NoEndpointsError, SaturatedError
 from epp.prefix import PrefixIndex
-from epp.request import api_of, decode_body, parse_request
 from epp.request.types import Api, InferenceRequest
 from epp.response.types import Usage
 from epp.scheduling.contracts import Cycle, Decision
@@ -30,7 +31,6 @@ from epp.scheduling.scheduler import Scheduler
 
 __all__ = ["Director", "Limits"]
 
-_SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _OK: Final = range(200, 300)
 
 
@@ -80,6 +80,7 @@ class Director:
         self._claims = Claims(state.index, state.views, state.ledger)
         self._outputs = OutputLengths()
         self.running = RunningRequests()
+        self._stored = StoredResponses()
 
     def open(self, head: RequestHead, now: float) -> Exchange:
         """Begin a request's life; from here on `on_end` must be called exactly once."""
@@ -95,7 +96,7 @@ class Director:
         del now
         started = self._timer()
         exchange.body_bytes = len(body)
-        request = exchange.request = self._parse(exchange.head, body)
+        request = exchange.request = read_request(exchange.head, body, self._limits.inflated_bytes)
         resolution = exchange.resolution = self._resolve(request)
         if request.prompts:
             steps = hash_prompts(request, resolution.base, resolution.adapter, self.state.views)
@@ -123,14 +124,6 @@ class Director:
                 exchange.prepare_s += self._timer() - started
             yield
 
-    def _parse(self, head: RequestHead, body: bytes) -> InferenceRequest:
-        api = api_of(head.path) if head.method == "POST" else Api.OTHER
-        if api is Api.OTHER:
-            safe = head.method in _SAFE_METHODS
-            return InferenceRequest(api, None, "", (), stream=False, body_bytes=len(body), replay_safe=safe)
-        text = decode_body(head.headers.get("content-encoding"), body, self._limits.inflated_bytes)
-        return parse_request(api, text)
-
     def _resolve(self, request: InferenceRequest) -> Resolution:
         pool = self.state.table.pool
         if request.api is Api.OTHER:
@@ -157,7 +150,8 @@ class Director:
         if request is None:
             raise AssertionError("prepare comes before pick")
         resolution = exchange.resolution = self._resolve(request)
-        candidates, full = self._candidates(resolution, now)
+        holder = self._holder(request, now)
+        candidates, full = self._candidates(resolution, now) if holder is None else ((holder,), False)
         if exchange.chains is not None:
             exchange.matches = match_views(
                 self.state.index, self.state.views, exchange.chains, self.state.ratios, resolution.model
@@ -175,6 +169,15 @@ class Director:
             full=full,
             headers=exchange.head.headers,
         )
+
+    def _holder(self, request: InferenceRequest, now: float) -> Endpoint | None:
+        """The only endpoint that can serve the request, where a stored response ties it to one."""
+        if request.stored_response is None:
+            return None
+        holder = self._stored.holder(request.stored_response, self.state.table.pool, now)
+        if holder is not None and not takes_requests(holder):
+            raise NoEndpointsError(f"the endpoint that holds the response, {holder.address}, is not ready")
+        return holder
 
     def _candidates(self, resolution: Resolution, now: float) -> tuple[tuple[Endpoint, ...], bool]:
         """Endpoints that may take the request, and whether they are all that may take any for this model."""
@@ -306,6 +309,11 @@ class Director:
             hold.confirmed = True
         else:
             self._claims.forget(hold)
+
+    def on_stored_response(self, exchange: Exchange, response_id: str, now: float) -> None:
+        """The answer has named the response that its endpoint stores."""
+        if exchange.hold is not None:
+            self._stored.note(response_id, exchange.hold.endpoint, now)
 
     def on_first_byte(self, exchange: Exchange, now: float) -> None:
         """The first byte of the body came: the prefill is done."""

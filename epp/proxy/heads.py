@@ -7,10 +7,12 @@ from epp.director import RequestHead
 from epp.http import Headers, ResponseHead, UpstreamRequest
 from epp.http.headers import find_request_id, request_headers, response_headers
 from epp.proxy.asgi import Scope
-from epp.response import ResponseObserver
+from epp.request import Api, InferenceRequest
+from epp.response import ResponseObserver, StoredResponseReader
 
 __all__ = [
     "is_event_stream",
+    "naming_of",
     "observer_of",
     "request_head",
     "request_id_of",
@@ -71,6 +73,12 @@ def observer_of(head: ResponseHead) -> ResponseObserver | None:
     if not 200 <= head.status < 300:
         return None
     return ResponseObserver(_value(head, b"content-type"), _value(head, b"content-encoding"))
+
+
+def naming_of(head: ResponseHead, request: InferenceRequest | None) -> StoredResponseReader | None:
+    """Who looks for the name of a response that the endpoint stores; None where none is made."""
+    makes_one = request is not None and request.api is Api.RESPONSES and 200 <= head.status < 300
+    return StoredResponseReader() if makes_one else None
 
 
 def is_event_stream(head: ResponseHead) -> bool:

@@ -22,6 +22,7 @@ from epp.proxy.errors import render_error
 from epp.proxy.executions import Executions
 from epp.proxy.heads import (
     is_event_stream,
+    naming_of,
     observer_of,
     request_head,
     request_id_of,
@@ -31,7 +32,7 @@ from epp.proxy.heads import (
 from epp.proxy.intake import BodyBudget, BodyHold, read_body
 from epp.proxy.settings import ProxySettings
 from epp.proxy.verdict import CUT_EVENT, reason_of_cut
-from epp.response import ResponseObserver
+from epp.response import ResponseObserver, StoredResponseReader
 
 __all__ = ["RelayedRequest", "ResponseAbortedError", "Surroundings"]
 
@@ -104,6 +105,7 @@ class RelayedRequest:
         self._hold = BodyHold(around.budget)
         self._executions = Executions(around.director, around.pool, self._exchange, around.now)
         self._observer: ResponseObserver | None = None
+        self._naming: StoredResponseReader | None = None
         self._watch: asyncio.Task[None] | None = None
         self._timeout: asyncio.Timeout | None = None
         self._on_timeout = _COMPLETE  # what it means when the timeout ends the request
@@ -244,6 +246,7 @@ class RelayedRequest:
         self._hold.release()
         self._around.director.on_response_head(self._exchange, head.status, self._around.now())
         self._observer = observer_of(head)
+        self._naming = naming_of(head, self._exchange.request)
         start = self._response_start(answer.target, head)
         self._started = True
         await self._send_answer(start)
@@ -281,6 +284,12 @@ class RelayedRequest:
         self._response_bytes += len(data)
         if self._observer is not None:
             self._observer.feed(data)
+        if self._naming is not None:
+            self._note_stored(self._naming.feed(data))
+
+    def _note_stored(self, response_id: str | None) -> None:
+        if response_id is not None:
+            self._around.director.on_stored_response(self._exchange, response_id, self._around.now())
 
     async def _break_off(self, head: ResponseHead, failure: UpstreamFailure, data: bytes) -> NoReturn:
         """Deliver what came, and end the request as what it is: not complete."""

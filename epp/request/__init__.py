@@ -2,7 +2,9 @@
 
 from epp.request.coding import decode_body
 from epp.request.parse import parse_request
-from epp.request.routes import api_of
+from epp.request.routes import api_of, stored_response_of
 from epp.request.types import Api, InferenceRequest, Prompt
 
-__all__ = ["Api", "InferenceRequest", "Prompt", "api_of", "decode_body", "parse_request"]
+__all__ = [
+    "Api", "InferenceRequest", "Prompt", "api_of", "decode_body", "parse_request", "stored_response_of",
+]  # fmt: skip

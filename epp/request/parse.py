@@ -83,12 +83,13 @@ def _request(api: Api, envelope: Envelope, prompts: tuple[Prompt, ...], body_byt
     return InferenceRequest(
         api=api,
         model=envelope.model or None,
-        salt=_salt(bytes(envelope.cache_salt)),
+        salt=_text(bytes(envelope.cache_salt)),
         prompts=prompts,
         stream=_is_true(envelope.stream),
         body_bytes=body_bytes,
         max_output_tokens=max_output,
         replay_safe=not (_is_true(envelope.store) or _is_true(envelope.background)),
+        stored_response=_text(bytes(envelope.previous_response_id)) or None,
     )
 
 
@@ -103,8 +104,8 @@ def _positive_int(raw: msgspec.Raw) -> int | None:
     return int(digits) or None
 
 
-def _salt(raw: bytes) -> str:
-    """A string's text; any other JSON stands for itself, so that it still keeps its sender apart."""
+def _text(raw: bytes) -> str:
+    """A string's text, nothing for null; any other JSON stands for itself, so that it is still told apart."""
     if raw in {b"", b"null"}:
         return ""
     return (string_bytes(raw) if raw.startswith(b'"') else raw).decode(errors="backslashreplace")

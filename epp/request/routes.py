@@ -5,7 +5,9 @@ from typing import Final
 
 from epp.request.types import Api
 
-__all__ = ["api_of"]
+__all__ = ["api_of", "stored_response_of"]
+
+_STORED: Final = "/v1/responses/"
 
 _APIS: Final = MappingProxyType(
     {
@@ -35,3 +37,10 @@ _APIS: Final = MappingProxyType(
 def api_of(path: str) -> Api:
     """The schema of a body sent to `path` (no query); `Api.OTHER` for every path that shows no prompt."""
     return _APIS.get(path, Api.OTHER)
+
+
+def stored_response_of(path: str) -> str | None:
+    """The response that `/v1/responses/{id}` and what lies below it (`/cancel`) are about; None elsewhere."""
+    if not path.startswith(_STORED) or path in _APIS:
+        return None
+    return path[len(_STORED) :].partition("/")[0] or None

@@ -29,6 +29,7 @@ class Envelope(Struct, gc=False):
     max_output_tokens: Raw = Raw()
     store: Raw = Raw()
     background: Raw = Raw()
+    previous_response_id: Raw = Raw()
     truncate_prompt_tokens: Raw = Raw()
     add_special_tokens: Raw = Raw()
 
@@ -103,7 +104,6 @@ class ResponsesBody(TemplateBody, gc=False):
 
     instructions: str | None = None
     input: str | list[Raw] | None = None
-    previous_response_id: Raw = Raw()
 
 
 class MessagesBody(TemplateBody, gc=False):

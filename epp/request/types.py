@@ -66,6 +66,7 @@ class InferenceRequest:
         body_bytes: size of the body as it came.
         max_output_tokens: `max_completion_tokens`, else `max_tokens`; None when absent or not a positive int.
         replay_safe: False when sending it twice may have an effect of its own (`store`, `background`).
+        stored_response: id of the response that it continues or asks for, which one endpoint has in memory.
     """
 
     api: Api
@@ -76,3 +77,4 @@ class InferenceRequest:
     body_bytes: int
     max_output_tokens: int | None = None
     replay_safe: bool = True
+    stored_response: str | None = None

@@ -2,12 +2,14 @@
 
 from epp.response.errors import is_engine_down
 from epp.response.observer import DEFAULT_LIMIT_BYTES, ResponseObserver
+from epp.response.stored import StoredResponseReader
 from epp.response.types import Usage
 from epp.response.usage import merge_usage, usage_of
 
 __all__ = [
     "DEFAULT_LIMIT_BYTES",
     "ResponseObserver",
+    "StoredResponseReader",
     "Usage",
     "is_engine_down",
     "merge_usage",

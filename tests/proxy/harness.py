@@ -10,6 +10,7 @@ from epp.director import EndReason, Exchange, Failure, RequestHead, Target
 from epp.errors import EppError
 from epp.proxy import EppServer, ProxySettings, bind_socket
 from epp.proxy.protocol import HttpProtocol
+from epp.request import InferenceRequest
 from epp.response import Usage
 
 PATIENCE_S = 10.0
@@ -40,6 +41,7 @@ class ScriptedDirector:
     prepare_error: EppError | None = None
     pick_error: EppError | None = None
     yields: int = 0
+    request: InferenceRequest | None = None
     calls: list[tuple[str, object]] = field(default_factory=list)
     heads: list[RequestHead] = field(default_factory=list)
     bodies: list[bytes] = field(default_factory=list)
@@ -54,6 +56,7 @@ class ScriptedDirector:
     def prepare(self, exchange: Exchange, body: bytes, now: float) -> Generator[None, None, None]:
         self.calls.append(("prepare", len(body)))
         self.bodies.append(body)
+        exchange.request = self.request
         if self.prepare_error is not None:
             raise self.prepare_error
         for _ in range(self.yields):
@@ -72,6 +75,9 @@ class ScriptedDirector:
 
     def on_response_head(self, exchange: Exchange, status: int, now: float) -> None:
         self.calls.append(("head", status))
+
+    def on_stored_response(self, exchange: Exchange, response_id: str, now: float) -> None:
+        self.calls.append(("stored", response_id))
 
     def on_first_byte(self, exchange: Exchange, now: float) -> None:
         self.calls.append(("first_byte", None))

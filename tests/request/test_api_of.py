@@ -2,7 +2,7 @@
 
 import pytest
 
-from epp.request import Api, api_of
+from epp.request import Api, api_of, stored_response_of
 
 
 @pytest.mark.parametrize(
@@ -63,3 +63,19 @@ def test_rendering_and_tokenising_leave_nothing_in_a_cache(name):
 )
 def test_generating_and_pooling_fill_the_cache(name):
     assert Api(name).computes
+
+
+@pytest.mark.parametrize(
+    "path, stored",
+    [
+        ("/v1/responses/resp_1", "resp_1"),
+        ("/v1/responses/resp_1/cancel", "resp_1"),
+        ("/v1/responses/resp_1/input_items", "resp_1"),
+        ("/v1/responses/", None),
+        ("/v1/responses", None),
+        ("/v1/responses/render", None),
+        ("/v1/chat/completions/resp_1", None),
+    ],
+)
+def test_a_path_below_responses_names_a_stored_response(path, stored):
+    assert stored_response_of(path) == stored

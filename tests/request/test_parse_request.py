@@ -256,3 +256,17 @@ def test_a_body_of_more_than_a_million_elements_shows_no_prompt():
 def test_a_million_token_ids_are_a_prompt():
     body = b'{"prompt":[' + b"12," * 999_999 + b"12]}"
     assert len(parse_request(Api.COMPLETIONS, body).prompts[0].data) == 4_000_000
+
+
+@pytest.mark.parametrize(
+    "body, stored",
+    [
+        (b'{"input":"hi","previous_response_id":"resp_1"}', "resp_1"),
+        (b'{"input":{"odd":"shape"},"previous_response_id":"resp_\\u0031"}', "resp_1"),
+        (b'{"input":"hi","previous_response_id":null}', None),
+        (b'{"input":"hi","previous_response_id":""}', None),
+        (b'{"input":"hi"}', None),
+    ],
+)
+def test_the_response_that_a_request_continues_is_read(body, stored):
+    assert parse_request(Api.RESPONSES, body).stored_response == stored

@@ -1,0 +1,36 @@
+"""From a request's head and body to what routing needs of it."""
+
+from typing import Final
+
+from epp.director.types import RequestHead
+from epp.request import api_of, decode_body, parse_request, stored_response_of
+from epp.request.types import Api, InferenceRequest
+
+__all__ = ["read_request"]
+
+_SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+
+
+def read_request(head: RequestHead, body: bytes, limit_bytes: int) -> InferenceRequest:
+    """Decode and parse `body` if its path shows a prompt; `limit_bytes` is the most it may inflate to.
+
+    Raises:
+        BadRequestError, PayloadTooLargeError, UnsupportedEncodingError.
+    """
+    api = api_of(head.path) if head.method == "POST" else Api.OTHER
+    if api is Api.OTHER:
+        return _unparsed(head, len(body), replay_safe=head.method in _SAFE_METHODS)
+    return parse_request(api, decode_body(head.headers.get("content-encoding"), body, limit_bytes))
+
+
+def _unparsed(head: RequestHead, body_bytes: int, *, replay_safe: bool) -> InferenceRequest:
+    return InferenceRequest(
+        api=Api.OTHER,
+        model=None,
+        salt="",
+        prompts=(),
+        stream=False,
+        body_bytes=body_bytes,
+        replay_safe=replay_safe,
+        stored_response=stored_response_of(head.path),
+    )
