@@ -134,7 +134,7 @@ class Endpoint:
 class Pool:
     """All endpoints at one moment, ordered by slot.
 
-    `version` changes whenever anything here does, `topology` only when membership or models do; None says
+    `version` changes whenever anything here does, `topology` only when membership, incarnations or models do; None says
     nothing, and every pool then counts as another topology.
     """
 

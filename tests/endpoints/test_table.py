@@ -502,3 +502,16 @@ def test_members_are_what_was_synced_and_slots_are_never_shared(steps):
         assert ledger.requests == [sum(slot == s for slot, _ in flying) for s in range(len(ledger.requests))]
         assert table.pool.version >= version
         version = table.pool.version
+
+
+def test_a_new_incarnation_in_place_is_another_topology_so_that_whoever_asks_endpoints_follows(
+    table, harness
+):
+    table.sync([spec(1)], 0.0)
+    table.update_metrics(E1, scraped(process_start=1.0), 1.0)
+    before = table.pool.topology
+    table.update_metrics(E1, scraped(process_start=1.0, waiting=3.0), 2.0)
+
+    assert table.pool.topology == before
+    table.update_metrics(E1, scraped(process_start=2.0), 3.0)
+    assert table.pool.topology != before
