@@ -440,7 +440,7 @@ def test_a_draining_endpoint_stays_in_the_pool_and_can_come_back(table):
     assert [e.draining for e in table.pool.endpoints] == [False]
 
 
-def test_version_changes_with_everything_and_topology_only_with_members_and_models(table):
+def test_version_changes_with_everything_and_topology_only_with_members_incarnations_and_models(table):
     table.add(spec(1), 0.0)
     steps = [(table.pool.version, table.pool.topology)]
     for change in (
@@ -457,7 +457,7 @@ def test_version_changes_with_everything_and_topology_only_with_members_and_mode
 
     versions, topologies = zip(*steps, strict=True)
     assert len(set(versions)) == 8
-    assert [t - topologies[0] for t in topologies] == [0, 0, 0, 0, 0, 1, 2, 3]
+    assert [t - topologies[0] for t in topologies] == [0, 0, 0, 1, 1, 2, 3, 4]
 
 
 @given(
