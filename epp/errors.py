@@ -8,6 +8,7 @@
     │   ├── ModelNotFoundError       404
     │   ├── RouteNotFoundError       404
     │   ├── ResponseNotFoundError    404  its endpoint is gone
+    │   ├── EndpointNotFoundError    404  the target named is none of the pool's
     │   ├── MethodNotAllowedError    405
     │   ├── RequestTimeoutError      408
     │   ├── PayloadTooLargeError     413
@@ -33,7 +34,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 __all__ = [
-    "BadRequestError", "ClientDisconnectedError", "ClientError", "ConfigError", "ConfigProblem", "EppError",
+    "BadRequestError", "ClientDisconnectedError", "ClientError", "ConfigError", "ConfigProblem",
+    "EndpointNotFoundError", "EppError",
     "FirstByteTimeoutError", "ForbiddenError", "HeadTooLargeError", "InternalError",
     "MethodNotAllowedError", "ModelNotFoundError", "NoEndpointsError", "OverloadedError",
     "PayloadTooLargeError", "RequestTimeoutError", "ResponseNotFoundError", "RouteNotFoundError",
@@ -109,6 +111,13 @@ class ResponseNotFoundError(ClientError):
 
     status = 404
     code = "response_not_found"
+
+
+class EndpointNotFoundError(ClientError):
+    """The endpoint that an administrative request names is none of the pool's."""
+
+    status = 404
+    code = "endpoint_not_found"
 
 
 class MethodNotAllowedError(ClientError):

@@ -9,7 +9,7 @@ __all__ = ["router"]
 
 
 def router(ports: Ports) -> APIRouter:
-    """`/healthz`, `/readyz` and the pool's `/health`, `/ping`, `/version`, `/v1/models`."""
+    """`/healthz`, `/readyz` and the pool's `/health`, `/ping`, `/version`, `/load`, `/v1/models`."""
     routes = APIRouter(tags=["health"])
 
     @routes.get("/healthz")
@@ -35,6 +35,11 @@ def router(ports: Ports) -> APIRouter:
     async def version() -> dict[str, str]:
         """This router's version."""
         return {"version": ports.version, "server": "epp"}
+
+    @routes.get("/load")
+    async def load() -> dict[str, int]:
+        """As vLLM answers for one server: requests in flight, here all that went through this router."""
+        return {"server_load": ports.director.state.ledger.total()}
 
     @routes.get("/v1/models")
     async def models() -> Response:

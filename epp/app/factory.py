@@ -30,7 +30,7 @@ def create_app() -> FrontDoor:
         await receive()
         runtime = Runtime(settings, config)
         await runtime.start()
-        door.attach(runtime.relay, runtime.control)
+        door.attach(runtime.relay, runtime.control, runtime.engine_admin)
         await send({"type": "lifespan.startup.complete"})
         await receive()
         runtime.begin_drain()
@@ -40,6 +40,7 @@ def create_app() -> FrontDoor:
     door = FrontDoor(
         control_here=not settings.admin_port,
         allow_engine_admin=settings.allow_engine_admin,
+        path_rules=settings.path_rules,
         lifespan=lifespan,
     )
     return door

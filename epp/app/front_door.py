@@ -1,74 +1,48 @@
 """Which application serves a path: the control surface, the relay, or nobody."""
 
-from collections.abc import Awaitable, Callable
-from typing import Any, Final
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from epp.api.access import ADMIN_LISTENER
+from epp.app.lanes import Lane, lane_of
+from epp.config.path_rules import PathRule, is_open
 from epp.errors import EppError, ForbiddenError, NoEndpointsError
 from epp.http import new_request_id
 from epp.proxy.errors import render_error
 from epp.proxy.heads import request_id_of
 
-__all__ = ["ENGINE_ADMIN_PATHS", "FrontDoor", "Lifespan", "admin_door"]
+__all__ = ["FrontDoor", "Lifespan", "admin_door"]
 
 Lifespan = Callable[[Receive, Send], Awaitable[None]]
-
-# Answered for the pool on every listener: load balancers and clients ask for them where they send requests.
-_POOL_PATHS: Final = frozenset({"/healthz", "/readyz", "/health", "/ping", "/version", "/v1/models"})
-_CONTROL_PATHS: Final = frozenset(
-    {"/metrics", "/pick", "/docs", "/docs/oauth2-redirect", "/openapi.json", "/redoc"}
-)
-_CONTROL_PREFIX: Final = "/debug/"
-
-# They change or stop the engine, or tell its configuration: nobody's clients should reach them by accident.
-ENGINE_ADMIN_PATHS: Final = frozenset(
-    {
-        "/abort_requests",
-        "/collective_rpc",
-        "/inference/v1/abort_requests",
-        "/init_weight_transfer_engine",
-        "/is_paused",
-        "/is_scaling_elastic_ep",
-        "/is_sleeping",
-        "/pause",
-        "/release_kv_cache_memory",
-        "/reset_encoder_cache",
-        "/reset_mm_cache",
-        "/reset_prefix_cache",
-        "/resume",
-        "/scale_elastic_ep",
-        "/server_info",
-        "/sleep",
-        "/start_profile",
-        "/stop_profile",
-        "/update_weights",
-        "/v1/load_lora_adapter",
-        "/v1/unload_lora_adapter",
-        "/wake_up",
-    }
-)
-_ENGINE_ADMIN_PREFIX: Final = "/fault_tolerance/"
 
 
 class FrontDoor:
     """Dispatches by path; knows no request's content."""
 
     def __init__(
-        self, *, control_here: bool, allow_engine_admin: bool, lifespan: Lifespan | None = None
+        self,
+        *,
+        control_here: bool,
+        allow_engine_admin: bool,
+        path_rules: Sequence[PathRule] = (),
+        lifespan: Lifespan | None = None,
     ) -> None:
         """`control_here` is False when the control surface has a listener of its own."""
         self._control_here = control_here
         self._allow_engine_admin = allow_engine_admin
+        self._path_rules = path_rules
         self._lifespan = lifespan
         self._relay: ASGIApp = _not_started
         self._control: ASGIApp = _not_started
+        self._engine_admin: ASGIApp = _not_started
 
-    def attach(self, relay: ASGIApp, control: ASGIApp) -> None:
+    def attach(self, relay: ASGIApp, control: ASGIApp, engine_admin: ASGIApp) -> None:
         """Say who serves; before that every request is answered with 503."""
         self._relay = relay
         self._control = control
+        self._engine_admin = engine_admin
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one connection of the ASGI server."""
@@ -80,19 +54,26 @@ class FrontDoor:
             await self._serve(scope, receive, send)
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
-        path: str = scope["path"]
-        if path in _POOL_PATHS or (_is_control(path) and self._control_here):
-            await self._control(scope, receive, send)
-        elif _is_control(path):
-            await _refuse(scope, send, ForbiddenError("this route is served on the admin port"))
-        elif _is_engine_admin(path) and not self._allow_engine_admin:
-            await _refuse(
-                scope,
-                send,
-                ForbiddenError("engine administration is closed here; --allow-engine-admin opens it"),
-            )
-        else:
+        lane = lane_of(scope["path"])
+        closed = self._closed(lane, scope["path"])
+        if closed:
+            await _refuse(scope, send, ForbiddenError(closed))
+        elif lane is Lane.RELAY:
             await self._relay(scope, receive, send)
+        elif lane is Lane.ENGINE_ADMIN:
+            await self._engine_admin(scope, receive, send)
+        else:
+            await self._control(scope, receive, send)
+
+    def _closed(self, lane: Lane, path: str) -> str:
+        """Why the path is not served here, "" when it is."""
+        if lane is Lane.POOL:
+            return ""
+        if lane is Lane.CONTROL:
+            return "" if self._control_here else "this route is served on the admin port"
+        if lane is Lane.ENGINE_ADMIN and not self._allow_engine_admin:
+            return "engine administration is closed here; --allow-engine-admin opens it"
+        return "" if is_open(self._path_rules, path) else "this route is closed here"
 
 
 async def _refuse(scope: Scope, send: Send, error: EppError) -> None:
@@ -103,14 +84,6 @@ async def _refuse(scope: Scope, send: Send, error: EppError) -> None:
 
 async def _not_started(scope: Scope, _receive: Receive, send: Send) -> None:
     await _refuse(scope, send, NoEndpointsError("the router is starting"))
-
-
-def _is_control(path: str) -> bool:
-    return path in _CONTROL_PATHS or path.startswith(_CONTROL_PREFIX)
-
-
-def _is_engine_admin(path: str) -> bool:
-    return path in ENGINE_ADMIN_PATHS or path.startswith(_ENGINE_ADMIN_PREFIX)
 
 
 async def _no_lifespan(receive: Receive, send: Send) -> None:

@@ -14,16 +14,17 @@ from epp.app.front_door import FrontDoor, admin_door
 from epp.app.observers import Observers
 from epp.app.options import core_options, proxy_settings, upstream_settings
 from epp.app.readiness import readiness
-from epp.app.routes import RELAYED_ROUTES
+from epp.app.routes import relayed_routes
 from epp.app.sources import PoolSources
 from epp.clock import Clock, SystemClock
 from epp.compose import compose
 from epp.config import EffectiveConfig, Settings
 from epp.config.report import config_as_dict
 from epp.director import Exchange
+from epp.director.administration import EngineChange
 from epp.director.receipts import receipt_line
 from epp.http import UpstreamPool
-from epp.proxy import Relay
+from epp.proxy import EngineAdmin, Relay
 
 __all__ = ["Runtime"]
 
@@ -40,6 +41,7 @@ class Runtime:
         app: the ASGI application of the main listener.
         admin_app: that of the admin listener.
         relay: what serves relayed paths.
+        engine_admin: what serves the engines' administration.
         control: the control surface.
     """
 
@@ -63,12 +65,17 @@ class Runtime:
         self.draining = False
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._failed: dict[str, str] = {}
-        self.control = create_control_app(self._ports(), RELAYED_ROUTES)
+        self.control = create_control_app(self._ports(), relayed_routes(settings.path_rules))
         self.admin_app = admin_door(self.control)
-        self.app = FrontDoor(
-            control_here=not settings.admin_port, allow_engine_admin=settings.allow_engine_admin
+        self.engine_admin = EngineAdmin(
+            self.core.director, self.probe_pool, self.proxy_settings, self._engine_changed, clock=self.clock
         )
-        self.app.attach(self.relay, self.control)
+        self.app = FrontDoor(
+            control_here=not settings.admin_port,
+            allow_engine_admin=settings.allow_engine_admin,
+            path_rules=settings.path_rules,
+        )
+        self.app.attach(self.relay, self.control, self.engine_admin)
 
     async def start(self) -> None:
         """Begin to log, to scrape and to clean up."""
@@ -102,6 +109,14 @@ class Runtime:
     def reopen_logs(self) -> None:
         """Open log files anew, for log rotation."""
         self.observers.reopen()
+
+    def _engine_changed(self, address: str, change: EngineChange) -> None:
+        """An endpoint was administered through us: forget what no longer holds."""
+        if change is EngineChange.MODELS:
+            self.sources.refresh_models(address)
+        else:
+            self.core.upkeep.on_cache_lost(address, gpu_only=change is EngineChange.GPU_TIER)
+        logger.info("engine administered", extra={"endpoint": address, "change": change.name.lower()})
 
     def _explain(self, exchange: Exchange, scope: Any) -> str | None:
         return receipt_line(self.core.state, exchange) if self.access.allows(scope) else None

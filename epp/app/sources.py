@@ -70,6 +70,10 @@ class PoolSources:
             self._scraper.sync(pool.endpoints)
             self._probe.sync(pool.endpoints)
 
+    def refresh_models(self, address: str) -> None:
+        """Ask an endpoint at once what it serves."""
+        self._probe.refresh(address)
+
     def _in_flight(self, address: str) -> int:
         endpoint = self._core.table.endpoint(address)
         return self._core.state.ledger.requests[endpoint.slot] if endpoint is not None else 0

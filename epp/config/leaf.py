@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, get_args
 
+from epp.config.path_rules import PathRule
 from epp.endpoints.types import EndpointSpec
 
 __all__ = ["ENVIRONMENT_PREFIX", "Leaf", "LeafKind", "Rules", "Secret", "leaf_of", "rules", "spelled"]
@@ -40,6 +41,7 @@ class LeafKind(enum.StrEnum):
     SIZE = "size"
     CREDENTIAL = "text, never shown"
     ENDPOINTS = "endpoint, repeatable"
+    PATH_RULES = "rule, repeatable"
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,5 +121,6 @@ def _kind(attribute: str, annotation: Any) -> LeafKind:
         str: LeafKind.TEXT,
         Secret: LeafKind.CREDENTIAL,
         EndpointSpec: LeafKind.ENDPOINTS,
+        PathRule: LeafKind.PATH_RULES,
     }
     return by_type[types[0]]

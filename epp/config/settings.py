@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from epp.config.leaf import Leaf, Secret, leaf_of, rules
+from epp.config.path_rules import PathRule
 from epp.endpoints.types import EndpointSpec
 
 __all__ = [
@@ -242,7 +243,14 @@ class Settings:
     )
     allow_engine_admin: bool = field(
         default=False,
-        metadata=rules("Relay the engines' administration routes (/sleep, …), which else answer 403."),
+        metadata=rules("Serve the engines' administration routes (/sleep, …), which else answer 403."),
+    )
+    path_rules: tuple[PathRule, ...] = field(
+        default=(),
+        metadata=rules(
+            "Which paths are relayed, the others answer 403: `deny /v1/audio/*`. The first match decides.",
+            absent="all are relayed",
+        ),
     )
     admin_key: Secret | None = field(
         default=None,

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from epp.config.document import Entry, MappingNode, Node, Scalar, SequenceNode, describe
 from epp.config.leaf import Leaf, LeafKind, Secret
+from epp.config.path_rules import PathRule, parse_path_rules
 from epp.config.reader import Reader, closest, listed
 from epp.config.units import format_duration, format_size, parse_duration, parse_size
 from epp.endpoints.spec import parse_endpoint
@@ -22,6 +23,8 @@ def read_value(reader: Reader, leaf: Leaf, node: Node, path: str) -> Any:
     """
     if leaf.kind is LeafKind.ENDPOINTS:
         return _endpoints(reader, node, path)
+    if leaf.kind is LeafKind.PATH_RULES:
+        return _path_rules(reader, node, path)
     value = _READERS[leaf.kind](reader, node, path)
     wrong = "" if value is None else _broken_rule(leaf, value)
     if wrong:
@@ -131,6 +134,19 @@ def _label(reader: Reader, entry: Entry, path: str) -> str:
     return f"{entry.key}={reader.string(entry.value, f'{path}.{entry.key}') or ''}"
 
 
+def _path_rules(reader: Reader, node: Node, path: str) -> tuple[PathRule, ...]:
+    """A list of rules; one alone need not be a list."""
+    items = reader.items(node, path) if isinstance(node, SequenceNode) else [(path, node)]
+    rules: list[PathRule] = []
+    for item_path, item in items:
+        text = reader.string(item, item_path)
+        try:
+            rules += parse_path_rules(text) if text is not None else ()
+        except ValueError as error:
+            reader.problem(item_path, item, str(error))
+    return tuple(rules)
+
+
 def show_value(leaf: Leaf, value: Any) -> str:
     """A value as it would be written; credentials are stars."""
     if value is None or value == ():
@@ -143,6 +159,8 @@ def show_value(leaf: Leaf, value: Any) -> str:
         return str(value).lower()
     if leaf.kind is LeafKind.ENDPOINTS:
         return " ".join(",".join([spec.url, *(f"{k}={v}" for k, v in spec.labels.items())]) for spec in value)
+    if leaf.kind is LeafKind.PATH_RULES:
+        return ", ".join(map(str, value))
     return str(value)
 
 

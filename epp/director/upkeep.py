@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 
 from epp.director.tokens import CounterRatios, TokenRatios
-from epp.director.views import TierView, size_views
+from epp.director.views import Tier, TierView, size_views
 from epp.endpoints.health import PassiveHealth
 from epp.endpoints.ledger import Ledger
 from epp.endpoints.table import EndpointTable
@@ -66,6 +66,19 @@ class Upkeep:
         """`/v1/models` of an endpoint answered."""
         if self._current(address, incarnation) is not None:
             self._table.set_models(address, models, now)
+
+    def on_cache_lost(self, address: str, *, gpu_only: bool) -> None:
+        """The endpoint was told to forget what its tiers hold; with `gpu_only` its CPU tier keeps it."""
+        if not gpu_only:
+            self._table.end_incarnation(address)
+        endpoint = self._table.endpoint(address)
+        if endpoint is None:
+            return
+        if gpu_only:
+            for view in self._views:
+                if view.tier is Tier.GPU:
+                    self._index.drop(endpoint.slot, view.index_view)
+        size_views(self._index, self._views, (endpoint,))
 
     def on_token_ratio(self, model: str, bytes_per_token: float) -> None:
         """`/tokenize` told what a token of a sample text is worth."""

@@ -61,24 +61,31 @@ class _Collector:
 
 
 async def fetch(
-    pool: UpstreamPool, origin: Origin, request: UpstreamRequest, *, timeout_s: float, max_bytes: int
+    pool: UpstreamPool,
+    origin: Origin,
+    request: UpstreamRequest,
+    *,
+    timeout_s: float | None,
+    max_bytes: int,
+    once: bool = False,
 ) -> Response:
-    """Send `request`, which must be safe to repeat, and collect the response.
+    """Send `request` and collect the response.
 
-    A pooled connection that closes with no byte of an answer is replaced by a fresh one, once. Cancelling
-    closes the connection.
+    A pooled connection that closes with no byte of an answer is replaced by a fresh one, once. What is not
+    safe to repeat is sent `once`, on a fresh connection. Cancelling closes the connection.
 
     Raises:
-        FetchError: it failed, took longer than `timeout_s` (TOTAL_TIMEOUT), or its body is larger than
-            `max_bytes` (PROTOCOL).
+        FetchError: it failed, took longer than `timeout_s` (TOTAL_TIMEOUT; None: the pool's own limits hold),
+            or its body is larger than `max_bytes` (PROTOCOL).
     """
     try:
         async with asyncio.timeout(timeout_s):
-            try:
-                return await _fetch_once(pool, origin, request, max_bytes, fresh=False)
-            except FetchError as error:
-                if error.failure.kind is not ErrorKind.CLOSED_REUSED:
-                    raise
+            if not once:
+                try:
+                    return await _fetch_once(pool, origin, request, max_bytes, fresh=False)
+                except FetchError as error:
+                    if error.failure.kind is not ErrorKind.CLOSED_REUSED:
+                        raise
             return await _fetch_once(pool, origin, request, max_bytes, fresh=True)
     except TimeoutError:
         detail = f"not complete within {timeout_s:g} s"

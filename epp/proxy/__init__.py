@@ -4,6 +4,7 @@
 decides: the director does.
 """
 
+from epp.proxy.engine_admin import EngineAdmin
 from epp.proxy.errors import ErrorResponse, render_error
 from epp.proxy.relay import Relay
 from epp.proxy.relayed import ResponseAbortedError
@@ -11,6 +12,6 @@ from epp.proxy.server import EppServer, bind_socket
 from epp.proxy.settings import ProxySettings
 
 __all__ = [
-    "EppServer", "ErrorResponse", "ProxySettings", "Relay", "ResponseAbortedError", "bind_socket",
-    "render_error",
+    "EngineAdmin", "EppServer", "ErrorResponse", "ProxySettings", "Relay", "ResponseAbortedError",
+    "bind_socket", "render_error",
 ]  # fmt: skip

@@ -13,13 +13,20 @@ from epp.request.schema import (
     ChatBody,
     CompletionsBody,
     Envelope,
+    GenerateBody,
     InputBody,
     MessagesBody,
     PairsBody,
     ResponsesBody,
     TokenizeBody,
 )
-from epp.request.texts import completions_prompts, input_prompts, pairs_prompts, tokenize_prompts
+from epp.request.texts import (
+    completions_prompts,
+    generate_prompts,
+    input_prompts,
+    pairs_prompts,
+    tokenize_prompts,
+)
 from epp.request.types import Api, Prompt
 
 __all__ = ["READERS", "Reader"]
@@ -62,6 +69,7 @@ READERS: Final = MappingProxyType(
         Api.CLASSIFY: _INPUT,
         Api.SCORE: _PAIRS,
         Api.RERANK: _PAIRS,
+        Api.GENERATE: _reader(GenerateBody, generate_prompts),
         Api.TOKENIZE: _reader(TokenizeBody, tokenize_prompts),
     }
 )

@@ -30,6 +30,9 @@ _APIS: Final = MappingProxyType(
         "/v1/rerank": Api.RERANK,
         "/v2/rerank": Api.RERANK,
         "/tokenize": Api.TOKENIZE,
+        "/inference/v1/generate": Api.GENERATE,
+        "/cohere/v2/chat": Api.CHAT,
+        "/cohere/v2/chat/render": Api.CHAT_RENDER,
     }
 )
 

@@ -8,8 +8,8 @@ from typing import Annotated
 from msgspec import Meta, Raw, Struct
 
 __all__ = [
-    "BatchBody", "ChatBody", "CompletionsBody", "Envelope", "InputBody", "Message", "MessagesBody",
-    "PairsBody", "Part", "ResponsesBody", "TemplateBody", "Texts", "TokenizeBody", "Url",
+    "BatchBody", "ChatBody", "CompletionsBody", "Envelope", "GenerateBody", "InputBody", "Message",
+    "MessagesBody", "PairsBody", "Part", "ResponsesBody", "TemplateBody", "Texts", "TokenizeBody", "Url",
 ]  # fmt: skip
 
 _TokenId = Annotated[int, Meta(ge=0, le=2**32 - 1)]
@@ -73,6 +73,13 @@ class CompletionsBody(Envelope, gc=False):
     """`/v1/completions`."""
 
     prompt: Texts = None
+
+
+class GenerateBody(Envelope, gc=False):
+    """`/inference/v1/generate`: what a render route answered."""
+
+    token_ids: list[_TokenId] | None = None
+    features: Raw = Raw()
 
 
 class TokenizeBody(ChatBody, gc=False):

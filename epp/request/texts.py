@@ -5,10 +5,18 @@ from typing import Any, Final
 
 from epp.request.canonical import PromptBytes
 from epp.request.conversations import chat_prompts
-from epp.request.schema import CompletionsBody, Envelope, InputBody, PairsBody, Texts, TokenizeBody
+from epp.request.schema import (
+    CompletionsBody,
+    Envelope,
+    GenerateBody,
+    InputBody,
+    PairsBody,
+    Texts,
+    TokenizeBody,
+)
 from epp.request.types import Prompt
 
-__all__ = ["completions_prompts", "input_prompts", "pairs_prompts", "tokenize_prompts"]
+__all__ = ["completions_prompts", "generate_prompts", "input_prompts", "pairs_prompts", "tokenize_prompts"]
 
 _MAX_PROMPTS: Final = 2048
 
@@ -19,6 +27,13 @@ def completions_prompts(body: CompletionsBody) -> tuple[Prompt, ...]:
     Text stands as its UTF-8 bytes: the only field after the arguments needs no end. Token ids stand alone.
     """
     return _texts(body, body.prompt)
+
+
+def generate_prompts(body: GenerateBody) -> tuple[Prompt, ...]:
+    """The token ids; none with images, whose place in the prompt ids of equal value hold."""
+    if not body.token_ids or bytes(body.features) not in {b"", b"null"}:
+        return ()
+    return (_prompt(b"", body.token_ids),)
 
 
 def tokenize_prompts(body: TokenizeBody) -> tuple[Prompt, ...]:

@@ -23,6 +23,7 @@ class Api(enum.StrEnum):
     CLASSIFY = "classify"
     SCORE = "score"
     RERANK = "rerank"
+    GENERATE = "generate"
     TOKENIZE = "tokenize"
     OTHER = "other"
 

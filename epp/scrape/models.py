@@ -124,6 +124,10 @@ class ModelProbe:
         """Probe exactly these endpoints, a new one and a new incarnation at once."""
         self._watch.sync(endpoints)
 
+    def refresh(self, address: str) -> None:
+        """Probe one endpoint at once: what it serves has changed."""
+        self._watch.restart(address)
+
     def start(self) -> None:
         """Begin; needs a running event loop."""
         self._watch.start()

@@ -56,6 +56,12 @@ class Watch:
         else:
             watched.endpoint = endpoint
 
+    def restart(self, address: str) -> None:
+        """Begin anew with one endpoint, if it is watched."""
+        if address in self._watched:
+            self._end(address)
+            self._begin(address)
+
     def start(self) -> None:
         """Begin with what has been noted; needs a running loop."""
         self._started = True

@@ -136,3 +136,28 @@ def test_cancelling_closes_the_connection(run):
         return task.cancelled()
 
     assert run(scenario())
+
+
+def test_what_is_sent_once_has_a_fresh_connection_and_no_repeat(run):
+    async def scenario():
+        requests = []
+
+        async def script(peer):
+            requests.append(await peer.request())
+            if len(requests) < 3:
+                await peer.send(b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n%d" % len(requests))
+                await peer.closed_by_client()
+
+        async with endpoint(script) as origin:
+            upstream = UpstreamPool(UpstreamSettings())
+            bodies = []
+            for _ in range(2):
+                response = await fetch(upstream, origin, get(), timeout_s=None, max_bytes=10, once=True)
+                bodies.append(response.body)
+            opened = upstream.stats().opened_total
+            with pytest.raises(FetchError, match="broken"):
+                await fetch(upstream, origin, get(), timeout_s=None, max_bytes=10, once=True)
+            await upstream.close()
+        return bodies, opened, len(requests)
+
+    assert run(scenario()) == ([b"1", b"2"], 2, 3)

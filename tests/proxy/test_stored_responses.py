@@ -29,7 +29,11 @@ async def test_the_first_event_of_a_stream_is_enough(stage):
 
 @pytest.mark.parametrize(
     "api, status, stored",
-    [(Api.RESPONSES, b"200 OK", True), (Api.RESPONSES, b"404 Not Found", False), (Api.CHAT, b"200 OK", False)],
+    [
+        (Api.RESPONSES, b"200 OK", True),
+        (Api.RESPONSES, b"404 Not Found", False),
+        (Api.CHAT, b"200 OK", False),
+    ],
 )
 async def test_only_a_2xx_answer_to_a_responses_request_stores_one(stage, api, status, stored):
     async with stage() as s, await s.client() as client:

@@ -27,6 +27,9 @@ from epp.request import Api, api_of, stored_response_of
         ("/v1/rerank", "rerank"),
         ("/v2/rerank", "rerank"),
         ("/tokenize", "tokenize"),
+        ("/inference/v1/generate", "generate"),
+        ("/cohere/v2/chat", "chat"),
+        ("/cohere/v2/chat/render", "chat-render"),
     ],
 )
 def test_a_path_with_a_prompt_names_its_schema(path, api):

@@ -126,3 +126,15 @@ def test_what_makes_no_pairs_shows_no_prompt(body):
 
 def test_at_most_2048_pairs_are_shown():
     assert len(prompts({"query": "q", "documents": ["a"] * 2049}, Api.RERANK)) == 2048
+
+
+def test_the_token_ids_of_a_generate_request_are_those_of_a_completion():
+    assert prompts({"token_ids": [1, 256]}, Api.GENERATE) == (ids(b"\x01\0\0\0\0\x01\0\0"),)
+    assert prompts({"token_ids": [1, 256]}, Api.GENERATE) == prompts({"prompt": [1, 256]})
+
+
+@pytest.mark.parametrize(
+    "body", [{}, {"token_ids": []}, {"token_ids": ["a"]}, {"token_ids": [1], "features": {"mm_hashes": {}}}]
+)
+def test_a_generate_request_with_images_or_without_ids_shows_no_prompt(body):
+    assert prompts(body, Api.GENERATE) == ()

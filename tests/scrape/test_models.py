@@ -222,3 +222,13 @@ async def test_bad_answer_is_a_failure(answer, text):
     assert scene.receiver.models == []
     assert text in scene.lines[0]
     await scene.probe.stop()
+
+
+async def test_an_endpoint_can_be_asked_anew_at_once():
+    scene = Scene(endpoint(1))
+    await scene.run()
+    scene.probe.refresh(E1)
+    await scene.run()
+
+    assert scene.targets().count(b"/v1/models") == 2
+    await scene.probe.stop()

@@ -119,3 +119,16 @@ async def test_endpoints_are_numbered_as_they_come(runs):
 
     assert {address: watched.number for address, watched in runs.watched.items()} == {E1: 0, E3: 2}
     await watch.stop()
+
+
+async def test_one_endpoint_can_be_begun_anew(runs):
+    watch = Watch(runs.run)
+    watch.start()
+    watch.sync([endpoint(1), endpoint(2)])
+    await settle()
+    watch.restart(E1)
+    watch.restart("10.9.9.9:1")
+    await settle()
+
+    assert (runs.began, runs.ended) == ([E1, E2, E1], [E1])
+    await watch.stop()
