@@ -152,6 +152,11 @@ def _add_behaviour_flags(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--dev-mode", action="store_true", help="serve /reset_prefix_cache, /sleep, /wake_up, /is_sleeping"
     )
+    group.add_argument(
+        "--runtime-lora",
+        action="store_true",
+        help="serve /v1/load_lora_adapter and /v1/unload_lora_adapter",
+    )
 
 
 def _length_range(text: str) -> tuple[int, int]:
@@ -209,6 +214,7 @@ def _settings(args: argparse.Namespace) -> SimSettings:
         prompt_tokens_details=not args.no_prompt_tokens_details,
         report_cpu_tier=args.report_cpu_tier,
         dev_mode=args.dev_mode,
+        runtime_lora=args.runtime_lora,
     )
 
 

@@ -1,4 +1,4 @@
-"""A request that the engine works on, and the bytes of its answer."""
+"""A request that the engine works on, and what comes of it: bytes of an answer, or pieces of text."""
 
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
@@ -27,14 +27,16 @@ class _Choice:
 
 
 class ActiveGeneration:
-    """Takes what the engine yields for one HTTP request; `reply` or `stream` is used, once.
+    """Takes what the engine yields for one HTTP request; `reply`, `stream` or `pieces` is used, once.
 
-    `block_tokens` is None when cached tokens are not to be told.
+    `base_id` is the id of the reply without its prefix; `block_tokens` is None when cached tokens are not to
+    be told.
     """
 
     def __init__(
         self,
         request: Generation,
+        base_id: str,
         head: ReplyHead,
         submission: Submission,
         answers: Sequence[Answer],
@@ -42,6 +44,7 @@ class ActiveGeneration:
         block_tokens: int | None,
     ) -> None:
         self.request = request
+        self.base_id = base_id
         self.submission = submission
         self._head = head
         self._choices = [_Choice(answer) for answer in answers]
@@ -55,8 +58,31 @@ class ActiveGeneration:
             await self._next()
         texts = [self._text(index, 0) for index in range(len(self._choices))]
         reasons = [choice.answer.finish_reason for choice in self._choices]
-        first_of_last_prompt = self._choices[-self.request.n]
-        return self._head.reply(texts, reasons, self._usage(first_of_last_prompt.cached_tokens))
+        return self._head.reply(texts, reasons, self.usage)
+
+    async def pieces(self) -> AsyncIterator[str]:
+        """The text of the only choice as it comes; raises ApiError when the engine fails."""
+        while self._open_choices:
+            index = await self._next()
+            choice = self._choices[index]
+            if self._due(choice):
+                text = self._text(index, choice.sent)
+                choice.sent = choice.generated
+                yield text
+
+    async def text(self) -> str:
+        """The same as a whole."""
+        return "".join([piece async for piece in self.pieces()])
+
+    @property
+    def stopped_by_itself(self) -> bool:
+        """The last choice did not run into its limit."""
+        return self._choices[-1].answer.finish_reason is FinishReason.STOP
+
+    @property
+    def usage(self) -> Usage:
+        """Token counts so far."""
+        return self._usage(self._choices[-self.request.n].cached_tokens)
 
     async def stream(self) -> AsyncIterator[bytes]:
         """The events of the reply as they come; an engine failure is an event, then the end."""

@@ -4,11 +4,16 @@ import asyncio
 import uuid
 from collections.abc import Awaitable, Callable
 
+from epp.simserver.adapters import AdapterRoutes
+from epp.simserver.audio import AudioRoutes
 from epp.simserver.control import ControlRoutes
 from epp.simserver.core import SeenRequest, SimCore
 from epp.simserver.errors import ApiError, draining, engine_dead, queue_full
 from epp.simserver.exchange import BrokenOffError, Exchange, Receive, Scope, Send
-from epp.simserver.inference import INFERENCE_PATHS, InferenceRoutes
+from epp.simserver.inference import InferenceRoutes, InferenceService, is_inference
+from epp.simserver.messages import MessageRoutes
+from epp.simserver.pooling import PoolingRoutes
+from epp.simserver.responses import ResponseRoutes
 
 __all__ = ["SimApp"]
 
@@ -42,7 +47,7 @@ class SimApp:
             await exchange.answer(error.status, error.body)
 
     async def _dispatch(self, exchange: Exchange) -> None:
-        methods = self._routes.get(exchange.path)
+        methods = self._routes.get(_route_of(exchange.path))
         if methods is None:
             await exchange.answer_json(404, {"detail": "Not Found"})
         elif exchange.method not in methods:
@@ -52,7 +57,7 @@ class SimApp:
 
     async def _take_fault(self, exchange: Exchange) -> None:
         """Let happen what goes wrong before the head; what befalls the body is left to the exchange."""
-        inference = exchange.path in INFERENCE_PATHS
+        inference = is_inference(exchange.path)
         if inference:
             seen = SeenRequest(exchange.method, exchange.path, exchange.headers, exchange.body)
             self._core.seen.append(seen)
@@ -87,13 +92,38 @@ async def _fail_head(exchange: Exchange, fault: str) -> None:
     raise BrokenOffError
 
 
+def _route_of(path: str) -> str:
+    """The path with a placeholder where it names a response."""
+    if not path.startswith("/v1/responses/"):
+        return path
+    return "/v1/responses/{response_id}" + ("/cancel" if path.endswith("/cancel") else "")
+
+
 def _routes(core: SimCore) -> dict[str, dict[str, Handler]]:
     """Handlers by path and method."""
-    inference = InferenceRoutes(core)
+    service = InferenceService(core)
+    inference = InferenceRoutes(service)
+    responses = ResponseRoutes(core, service)
+    messages = MessageRoutes(core, service)
+    pooling = PoolingRoutes(service)
+    audio = AudioRoutes(core, service)
+    adapters = AdapterRoutes(core)
     control = ControlRoutes(core)
     routes: dict[str, dict[str, Handler]] = {
         "/v1/chat/completions": {"POST": inference.chat},
         "/v1/completions": {"POST": inference.completion},
+        "/v1/responses": {"POST": responses.create},
+        "/v1/responses/{response_id}": {"GET": responses.retrieve},
+        "/v1/responses/{response_id}/cancel": {"POST": responses.cancel},
+        "/v1/messages": {"POST": messages.create},
+        "/v1/messages/count_tokens": {"POST": messages.count_tokens},
+        "/v1/embeddings": {"POST": pooling.embeddings},
+        "/pooling": {"POST": pooling.pooling},
+        "/classify": {"POST": pooling.classify},
+        **{path: {"POST": pooling.score} for path in ("/score", "/v1/score")},
+        **{path: {"POST": pooling.rerank} for path in ("/rerank", "/v1/rerank", "/v2/rerank")},
+        "/v1/audio/transcriptions": {"POST": audio.transcribe},
+        "/v1/audio/translations": {"POST": audio.transcribe},
         "/v1/models": {"GET": control.models},
         "/tokenize": {"POST": control.tokenize},
         "/detokenize": {"POST": control.detokenize},
@@ -108,6 +138,11 @@ def _routes(core: SimCore) -> dict[str, dict[str, Handler]]:
             "DELETE": control.clear_faults,
         },
     }
+    if core.settings.runtime_lora:
+        routes |= {
+            "/v1/load_lora_adapter": {"POST": adapters.load},
+            "/v1/unload_lora_adapter": {"POST": adapters.unload},
+        }
     if core.settings.dev_mode:
         routes |= {
             "/reset_prefix_cache": {"POST": control.reset_prefix_cache},

@@ -1,9 +1,11 @@
 """The state of one simulated server, shared by its routes."""
 
+import asyncio
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
+from typing import Any
 
 from epp.engine import Engine
 from epp.simserver.errors import ApiError
@@ -47,3 +49,18 @@ class SimCore:
         self.refusal: Callable[[], ApiError] | None = None
         self.sleep_level = 0
         self.inference_in_flight = 0
+        self._background: set[asyncio.Task[None]] = set()
+
+    def in_background(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Do `work` that no connection waits for; it ends with the server."""
+        task = asyncio.create_task(work)
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
+        return task
+
+    async def close(self) -> None:
+        """End what goes on in the background."""
+        tasks = list(self._background)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

@@ -22,6 +22,7 @@ class ApiError(Exception):
     def __init__(self, status: int, message: str, error_type: str, param: str | None = None) -> None:
         super().__init__(message)
         self.status = status
+        self.type = error_type
         error = {"message": message, "type": error_type, "param": param, "code": status}
         self.body = compact_json({"error": error})
 

@@ -47,6 +47,7 @@ class GenerationService:
         self._count_adapter(request, 1)
         return ActiveGeneration(
             request,
+            base_id,
             ReplyHead(request.chat, reply_id, int(time.time()), request.model),
             submission,
             answers,

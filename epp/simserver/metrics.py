@@ -77,7 +77,7 @@ class SimMetrics:
 
     def set_adapters(self, active: Iterable[str]) -> None:
         """Which adapters have requests; the series of the latest set carries the latest time."""
-        labels = (str(len(self._settings.lora)), "", ",".join(sorted(active)))
+        labels = (str(max(1, len(self._settings.lora))), "", ",".join(sorted(active)))
         self._adapters.labels(*labels).set_to_current_time()
 
     def page(self) -> bytes:
@@ -136,7 +136,7 @@ class SimMetrics:
     def _declare_adapters(self) -> Gauge:
         labels = ["max_lora", "waiting_lora_adapters", "running_lora_adapters"]
         text = "Running stats on lora requests."
-        registry = self._registry if self._settings.lora else None
+        registry = self._registry if self._settings.lora or self._settings.runtime_lora else None
         return Gauge("vllm:lora_requests_info", text, labels, registry=registry)
 
     def _declare_cache_config(self) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 from epp.engine import FinishReason
 from epp.simserver.compact import compact_json
 
-__all__ = ["DONE", "FINGERPRINT", "ReplyHead", "Usage", "event"]
+__all__ = ["DONE", "FINGERPRINT", "ReplyHead", "Usage", "event", "named_event"]
 
 FINGERPRINT = "vllm-0.32.0-44d33b17"
 DONE = b"data: [DONE]\n\n"
@@ -15,6 +15,11 @@ DONE = b"data: [DONE]\n\n"
 def event(data: object) -> bytes:
     """One server-sent event."""
     return b"data: %s\n\n" % compact_json(data)
+
+
+def named_event(name: str, data: object) -> bytes:
+    """One server-sent event with a name."""
+    return b"event: %s\ndata: %s\n\n" % (name.encode(), compact_json(data))
 
 
 @dataclass(frozen=True, slots=True)

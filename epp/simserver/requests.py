@@ -1,5 +1,6 @@
 """Bodies of inference requests, read and refused as vLLM does."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,7 +10,15 @@ from epp.simserver.settings import SimSettings
 from epp.simserver.template import render_chat
 from epp.simserver.vocabulary import Vocabulary
 
-__all__ = ["Generation", "parse_chat", "parse_completion", "parse_tokenize"]
+__all__ = [
+    "Generation",
+    "generation_of",
+    "parse_chat",
+    "parse_completion",
+    "parse_conversation",
+    "parse_tokenize",
+    "prompt_forms",
+]
 
 COMPLETION_MAX_TOKENS = 16
 """vLLM's default for /v1/completions."""
@@ -49,19 +58,31 @@ def parse_chat(data: dict[str, Any], settings: SimSettings, vocabulary: Vocabula
     """A body of /v1/chat/completions; raises ApiError."""
     ids = vocabulary.encode(_rendered_chat(data))
     limit = positive_int(data, "max_completion_tokens") or positive_int(data, "max_tokens")
-    return _generation(data, settings, (ids,), chat=True, limit=limit, counted_exactly=False)
+    return generation_of(data, settings, (ids,), chat=True, limit=limit, counted_exactly=False)
 
 
 def parse_completion(data: dict[str, Any], settings: SimSettings, vocabulary: Vocabulary) -> Generation:
     """A body of /v1/completions; raises ApiError."""
-    prompts = _prompt_forms(data.get("prompt"))
+    prompts = prompt_forms(data.get("prompt"))
     limit = positive_int(data, "max_tokens") or COMPLETION_MAX_TOKENS
     ids = tuple(vocabulary.encode(prompt) if isinstance(prompt, str) else prompt for prompt in prompts)
     exact = not any(isinstance(prompt, str) for prompt in prompts)
     echo: tuple[str, ...] = ()
     if optional(data, "echo", bool):
         echo = tuple(p if isinstance(p, str) else vocabulary.decode(p) for p in prompts)
-    return _generation(data, settings, ids, chat=False, limit=limit, counted_exactly=exact, echo=echo)
+    return generation_of(data, settings, ids, chat=False, limit=limit, counted_exactly=exact, echo=echo)
+
+
+def parse_conversation(
+    data: dict[str, Any],
+    messages: Sequence[Mapping[str, Any]],
+    limit: int | None,
+    settings: SimSettings,
+    vocabulary: Vocabulary,
+) -> Generation:
+    """A body of another chat API, whose messages and limit of tokens were found; raises ApiError."""
+    ids = vocabulary.encode(render_chat(messages, optional(data, "tools", list) or ()))
+    return generation_of(data, settings, (ids,), chat=True, limit=limit, counted_exactly=False)
 
 
 def parse_tokenize(data: dict[str, Any], vocabulary: Vocabulary) -> list[int]:
@@ -85,7 +106,7 @@ def _rendered_chat(data: dict[str, Any]) -> str:
     )
 
 
-def _prompt_forms(prompt: object) -> list[str | list[int]]:
+def prompt_forms(prompt: object) -> list[str | list[int]]:
     """Every form of `prompt`: a string, a list of strings, token ids, a list of token ids."""
     if isinstance(prompt, str) and prompt:
         return [prompt]
@@ -104,7 +125,7 @@ def _is_token_id(item: object) -> bool:
     return isinstance(item, int) and not isinstance(item, bool) and 0 <= item < 2**31
 
 
-def _generation(
+def generation_of(
     data: dict[str, Any],
     settings: SimSettings,
     prompts: tuple[list[int], ...],
@@ -114,6 +135,7 @@ def _generation(
     counted_exactly: bool,
     echo: tuple[str, ...] = (),
 ) -> Generation:
+    """What a body asks the engine for, its prompts being known; raises ApiError."""
     model = _model(data, settings)
     _check_temperature(data)
     stream = bool(optional(data, "stream", bool))

@@ -134,6 +134,7 @@ class SimServer:
         listening.close()
         for connection in list(self._state.connections):
             _cut(connection.transport, reset=reset)
+        await self.core.close()
         for task in self._background:
             task.cancel()
         await asyncio.gather(*self._background, *self._state.tasks, return_exceptions=True)

@@ -37,6 +37,7 @@ class SimSettings:
         prompt_tokens_details: tell cached tokens in `usage`.
         report_cpu_tier: export `vllm:kv_offload_config_info`, as vLLM does since 0.33.
         dev_mode: serve `/reset_prefix_cache`, `/sleep`, `/wake_up` and `/is_sleeping`.
+        runtime_lora: serve `/v1/load_lora_adapter` and `/v1/unload_lora_adapter`.
         record_requests: how many of the latest inference requests to keep for a test to look at, failed ones
             too.
     """
@@ -62,6 +63,7 @@ class SimSettings:
     prompt_tokens_details: bool = True
     report_cpu_tier: bool = False
     dev_mode: bool = False
+    runtime_lora: bool = False
     record_requests: int = 0
 
     def __post_init__(self) -> None:

@@ -33,7 +33,7 @@ def test_every_flag_is_documented(flag):
     assert f"| `{flag}` |" in DOCS
 
 
-@pytest.mark.parametrize("path", sorted(_routes(SimCore(SimSettings(dev_mode=True)))))
+@pytest.mark.parametrize("path", sorted(_routes(SimCore(SimSettings(dev_mode=True, runtime_lora=True)))))
 def test_every_route_is_documented(path):
     assert f"{path}`" in DOCS
 
