@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import gc
+import itertools
 import json
 import logging
 import os
@@ -22,10 +23,13 @@ from epp.config.builtin import builtin_config
 
 ROOT = Path(__file__).parents[2]
 PATIENCE_S = 20.0
+_numbers = itertools.count()
 DEFAULT_CONFIG = load_config(builtin_config(), "default.yaml")
 
 # 2,000 tokens and more: 70 blocks of the index, 125 blocks of the engine.
-LONG_TEXT = " ".join(f"Paragraph {n} tells what the committee decided in its meeting {n}." for n in range(150))
+LONG_TEXT = " ".join(
+    f"Paragraph {n} tells what the committee decided in its meeting {n}." for n in range(150)
+)
 
 
 async def eventually(condition: Callable[[], object | Awaitable[object]]) -> object:
@@ -94,7 +98,9 @@ class Router:
 
 
 @contextlib.asynccontextmanager
-async def running_router(settings: Settings, config: EffectiveConfig = DEFAULT_CONFIG) -> AsyncIterator[Router]:
+async def running_router(
+    settings: Settings, config: EffectiveConfig = DEFAULT_CONFIG
+) -> AsyncIterator[Router]:
     """`serve` in the running loop, one at a time, since it takes the process's signals.
 
     What else it does to the process (log handlers, frozen objects) is undone.
@@ -171,7 +177,7 @@ async def running_process(
     folder: Path, *arguments: str, module: tuple[str, ...] = ("epp",), **environment: str
 ) -> AsyncIterator[Process]:
     """`python -m epp` with arguments and environment variables; killed at the end if it still runs."""
-    name = f"{len(list(folder.iterdir()))}"
+    name = f"process-{next(_numbers)}"
     out, err = folder / f"{name}.out", folder / f"{name}.err"
     inherited = {k: v for k, v in os.environ.items() if not k.startswith("EPP_")}
     with out.open("wb") as stdout, err.open("wb") as stderr:
