@@ -35,9 +35,8 @@ from typing import ClassVar
 
 __all__ = [
     "BadRequestError", "ClientDisconnectedError", "ClientError", "ConfigError", "ConfigProblem",
-    "EndpointNotFoundError", "EppError",
-    "FirstByteTimeoutError", "ForbiddenError", "HeadTooLargeError", "InternalError",
-    "MethodNotAllowedError", "ModelNotFoundError", "NoEndpointsError", "OverloadedError",
+    "EndpointNotFoundError", "EppError", "FirstByteTimeoutError", "ForbiddenError", "HeadTooLargeError",
+    "InternalError", "MethodNotAllowedError", "ModelNotFoundError", "NoEndpointsError", "OverloadedError",
     "PayloadTooLargeError", "RequestTimeoutError", "ResponseNotFoundError", "RouteNotFoundError",
     "SaturatedError", "ShuttingDownError", "UnauthorizedError", "UnavailableError",
     "UnsupportedEncodingError", "UpstreamConnectError", "UpstreamError", "UpstreamProtocolError",
