@@ -87,16 +87,21 @@ class Director:
         self._budget.on_request(now)
         return Exchange(head, now)
 
-    def prepare(self, exchange: Exchange, body: bytes, now: float) -> Generator[None, None, None]:
+    def prepare(
+        self, exchange: Exchange, body: bytes | None, now: float, *, model: str | None = None
+    ) -> Generator[None, None, None]:
         """Parse and hash `body` (as it came, maybe compressed); yields about each MB of work.
+
+        None: nobody reads the body, and `model` is all that is known of it.
 
         Raises:
             BadRequestError, PayloadTooLargeError, UnsupportedEncodingError, ModelNotFoundError.
         """
         del now
         started = self._timer()
-        exchange.body_bytes = len(body)
-        request = exchange.request = read_request(exchange.head, body, self._limits.inflated_bytes)
+        limit = self._limits.inflated_bytes
+        request = exchange.request = read_request(exchange.head, body, limit, model)
+        exchange.body_bytes = len(body or b"")
         resolution = exchange.resolution = self._resolve(request)
         if request.prompts:
             steps = hash_prompts(request, resolution.base, resolution.adapter, self.state.views)
@@ -126,7 +131,7 @@ class Director:
 
     def _resolve(self, request: InferenceRequest) -> Resolution:
         pool = self.state.table.pool
-        if request.api is Api.OTHER:
+        if request.api is Api.OTHER and request.model is None:
             return Resolution(model="", base="", adapter="", endpoints=pool.endpoints)
         return self.state.catalog.resolve(pool, request.model)
 
@@ -150,7 +155,7 @@ class Director:
         if request is None:
             raise AssertionError("prepare comes before pick")
         resolution = exchange.resolution = self._resolve(request)
-        holder = self._holder(request, now)
+        holder = self._stored.holder(request.stored_response, self.state.table.pool, now)
         candidates, full = self._candidates(resolution, now) if holder is None else ((holder,), False)
         if exchange.chains is not None:
             exchange.matches = match_views(
@@ -169,15 +174,6 @@ class Director:
             full=full,
             headers=exchange.head.headers,
         )
-
-    def _holder(self, request: InferenceRequest, now: float) -> Endpoint | None:
-        """The only endpoint that can serve the request, where a stored response ties it to one."""
-        if request.stored_response is None:
-            return None
-        holder = self._stored.holder(request.stored_response, self.state.table.pool, now)
-        if holder is not None and not takes_requests(holder):
-            raise NoEndpointsError(f"the endpoint that holds the response, {holder.address}, is not ready")
-        return holder
 
     def _candidates(self, resolution: Resolution, now: float) -> tuple[tuple[Endpoint, ...], bool]:
         """Endpoints that may take the request, and whether they are all that may take any for this model."""

@@ -11,22 +11,30 @@ __all__ = ["read_request"]
 _SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
-def read_request(head: RequestHead, body: bytes, limit_bytes: int) -> InferenceRequest:
+def read_request(
+    head: RequestHead, body: bytes | None, limit_bytes: int, model: str | None = None
+) -> InferenceRequest:
     """Decode and parse `body` if its path shows a prompt; `limit_bytes` is the most it may inflate to.
+
+    None: the body is forwarded unread, and never twice; `model` is what it asks for, where that is known.
 
     Raises:
         BadRequestError, PayloadTooLargeError, UnsupportedEncodingError.
     """
+    if body is None:
+        return _unparsed(head, 0, replay_safe=False, model=model)
     api = api_of(head.path) if head.method == "POST" else Api.OTHER
     if api is Api.OTHER:
         return _unparsed(head, len(body), replay_safe=head.method in _SAFE_METHODS)
     return parse_request(api, decode_body(head.headers.get("content-encoding"), body, limit_bytes))
 
 
-def _unparsed(head: RequestHead, body_bytes: int, *, replay_safe: bool) -> InferenceRequest:
+def _unparsed(
+    head: RequestHead, body_bytes: int, *, replay_safe: bool, model: str | None = None
+) -> InferenceRequest:
     return InferenceRequest(
         api=Api.OTHER,
-        model=None,
+        model=model,
         salt="",
         prompts=(),
         stream=False,

@@ -8,8 +8,9 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Final
 
+from epp.endpoints.health import takes_requests
 from epp.endpoints.types import Endpoint, Pool
-from epp.errors import ResponseNotFoundError
+from epp.errors import NoEndpointsError, ResponseNotFoundError
 
 __all__ = ["MAX_STORED_RESPONSES", "STORED_RESPONSE_TTL_S", "StoredResponses"]
 
@@ -47,20 +48,23 @@ class StoredResponses:
         while len(self._holders) > self._max_responses or self._oldest_is_over(now):
             self._holders.popitem(last=False)
 
-    def holder(self, response_id: str, pool: Pool, now: float) -> Endpoint | None:
-        """The endpoint that holds the response; None when nobody told, or when it was long ago.
+    def holder(self, response_id: str | None, pool: Pool, now: float) -> Endpoint | None:
+        """The only endpoint that can serve what is about the response; None when that is not known.
 
         Raises:
-            ResponseNotFoundError: it was there, and the endpoint or its process is gone.
+            ResponseNotFoundError: the endpoint that held it, or its process, is gone.
+            NoEndpointsError: it is there, and takes no requests.
         """
-        known = self._holders.get(response_id)
-        if known is None or now - known.used_at > self._ttl_s:
+        known = self._holders.get(response_id) if response_id is not None else None
+        if response_id is None or known is None or now - known.used_at > self._ttl_s:
             return None
         endpoint = pool.by_address.get(known.address)
         if endpoint is None or (endpoint.spec.uid, endpoint.added_at) != (known.uid, known.added_at):
             fate = "is gone" if endpoint is None else "has restarted"
             message = f"response {response_id[:_SHOWN]!r} is lost: {known.address}, which held it, {fate}"
             raise ResponseNotFoundError(message, param="response_id")
+        if not takes_requests(endpoint):
+            raise NoEndpointsError(f"{known.address}, which holds the response, is not ready; see /readyz")
         self._put(response_id, _Holder(known.address, known.uid, known.added_at, now))
         return endpoint
 

@@ -8,6 +8,8 @@ from epp.http.fetch import FetchError, Response, fetch
 from epp.http.headers import find_request_id, new_request_id, request_headers, response_headers
 from epp.http.pool import PoolStats, UpstreamPool
 from epp.http.types import (
+    BodyStream,
+    BodyWriter,
     ErrorKind,
     Headers,
     Origin,
@@ -20,6 +22,8 @@ from epp.http.types import (
 )
 
 __all__ = [
+    "BodyStream",
+    "BodyWriter",
     "ErrorKind",
     "FetchError",
     "Headers",

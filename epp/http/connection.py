@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Any, Protocol, cast
 
 from epp.http.response import ResponseReader
-from epp.http.types import ErrorKind, Origin, ResponseSink, UpstreamFailure, UpstreamSettings
+from epp.http.types import BodyStream, ErrorKind, Origin, ResponseSink, UpstreamFailure, UpstreamSettings
+from epp.http.upload import Upload
 
 __all__ = ["Connection", "ConnectionOwner", "Exchange", "Timers"]
 
@@ -89,7 +90,7 @@ class Connection(asyncio.Protocol):
     __slots__ = (
         "_body", "_body_began", "_closed", "_exchange", "_head", "_head_told", "_owner", "_paused",
         "_period_s", "_reader", "_settings", "_since", "_timer", "_timers", "_transport", "_unsent",
-        "_write_paused", "connecting", "idle_since", "origin",
+        "_upload", "_write_paused", "connecting", "idle_since", "origin",
     )  # fmt: skip
 
     def __init__(
@@ -107,8 +108,10 @@ class Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._closed = False
         self._exchange: Exchange | None = None
-        self._head = self._body = b""
+        self._head = b""
+        self._body: bytes | BodyStream = b""
         self._unsent = _NOTHING
+        self._upload: Upload | None = None
         self._write_paused = False
         self._paused = False
         self._head_told = self._body_began = False
@@ -116,7 +119,7 @@ class Connection(asyncio.Protocol):
 
     # What the pool and the exchange call.
 
-    def start(self, exchange: Exchange, head: bytes, body: bytes, *, head_only: bool) -> None:
+    def start(self, exchange: Exchange, head: bytes, body: bytes | BodyStream, *, head_only: bool) -> None:
         """Send a request, as soon as the connection is made if it is not yet; `head_only` for HEAD."""
         self._exchange = exchange
         exchange.attach(self)
@@ -215,20 +218,28 @@ class Connection(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         self._write_paused = True
+        if self._upload is not None:
+            self._upload.pause()
 
     def resume_writing(self) -> None:
         self._write_paused = False
-        self._since = self._timers.time()
-        if self._unsent and self._transport is not None:
+        self._note_progress()
+        if self._upload is not None:
+            self._upload.resume()
+        elif self._unsent and self._transport is not None:
             self._write_body(self._transport)
 
     # Writing.
 
     def _write_request(self, transport: asyncio.Transport, exchange: Exchange) -> None:
         exchange.written = True
-        self._since = self._timers.time()
+        self._note_progress()
         head, body = self._head, self._body
         self._head = self._body = b""
+        if not isinstance(body, bytes):
+            transport.write(head)
+            self._upload = Upload(transport, body, self._note_progress, paused=self._write_paused)
+            return
         if len(body) <= _JOIN_BYTES:
             transport.write(head + body)
             return
@@ -240,6 +251,13 @@ class Connection(asyncio.Protocol):
         while self._unsent and not self._write_paused and not transport.is_closing():
             piece, self._unsent = self._unsent[:_SLICE_BYTES], self._unsent[_SLICE_BYTES:]
             transport.write(piece)
+
+    def _note_progress(self) -> None:
+        self._since = self._timers.time()
+
+    def _sent_up(self) -> bool:
+        """Nothing of the request's body is left to send."""
+        return not self._unsent and (self._upload is None or self._upload.complete)
 
     # Reading.
 
@@ -256,7 +274,7 @@ class Connection(asyncio.Protocol):
     # Endings. Each drops the exchange first, settles the connection, and calls the sink last.
 
     def _finish(self, exchange: Exchange) -> None:
-        reusable = self._reader.reusable and not self._unsent and self._is_flushed()
+        reusable = self._reader.reusable and self._sent_up() and self._is_flushed()
         self._drop_exchange()
         if reusable:
             self._owner.on_idle(self)
@@ -284,6 +302,9 @@ class Connection(asyncio.Protocol):
         if self._exchange is not None:
             self._exchange.attach(None)
             self._exchange = None
+        if self._upload is not None:
+            self._upload.stop()
+            self._upload = None
         self._head = self._body = b""
         self.resume_reading()
 
@@ -339,7 +360,9 @@ class Connection(asyncio.Protocol):
     def _deadlines(self, exchange: Exchange) -> list[tuple[float, ErrorKind, str]]:
         total_s = self._settings.total_timeout_s
         limits = [(exchange.started_at, total_s, ErrorKind.TOTAL_TIMEOUT, "not complete")]
-        if exchange.written and not self._paused:  # connecting has its own limit; a pause is the client's
+        waits_for_body = self._upload is not None and not self._upload.complete and not self._write_paused
+        # Connecting has its own limit; a pause is the client's, and so is a body that does not come.
+        if exchange.written and not self._paused and not waits_for_body:
             limits.append((self._since, *self._silence_limit()))
         return [(since + s, kind, f"{what} within {s:g} s") for since, s, kind, what in limits if s > 0]
 

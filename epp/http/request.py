@@ -8,7 +8,7 @@ _BODILESS_METHODS = frozenset((b"GET", b"HEAD", b"DELETE", b"OPTIONS", b"TRACE")
 
 
 def encode_head(request: UpstreamRequest, authority: bytes) -> bytes:
-    """Request line, `host`, the request's headers, and `content-length` where method or body need it.
+    """Request line, `host`, the request's headers, and what frames the body where method or body need it.
 
     No `connection` header: in HTTP/1.1 a connection persists unless somebody says otherwise.
 
@@ -17,8 +17,12 @@ def encode_head(request: UpstreamRequest, authority: bytes) -> bytes:
     """
     lines = [b"%b %b HTTP/1.1\r\nhost: %b" % (request.method, request.target, authority)]
     lines += [b"%b: %b" % header for header in request.headers]
-    if request.body or request.method not in _BODILESS_METHODS:
-        lines.append(b"content-length: %d" % len(request.body))
+    body = request.body
+    length = len(body) if isinstance(body, bytes) else body.length
+    if length is None:
+        lines.append(b"transfer-encoding: chunked")
+    elif length or request.method not in _BODILESS_METHODS:
+        lines.append(b"content-length: %d" % length)
     lines.append(b"\r\n")
     head = b"\r\n".join(lines)
     line_ends = len(lines) + 1

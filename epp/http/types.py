@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 __all__ = [
-    "ErrorKind", "Origin", "ResponseHead", "ResponseSink", "UpstreamExchange", "UpstreamFailure",
-    "UpstreamRequest", "UpstreamSettings",
+    "BodyStream", "BodyWriter", "ErrorKind", "Origin", "ResponseHead", "ResponseSink", "UpstreamExchange",
+    "UpstreamFailure", "UpstreamRequest", "UpstreamSettings",
 ]  # fmt: skip
 
 Headers = list[tuple[bytes, bytes]]
@@ -28,18 +28,60 @@ class Origin:
         return f"{host}:{self.port}".encode("ascii")
 
 
+class BodyWriter(Protocol):
+    """Takes a request's body; once the exchange is over its methods do nothing."""
+
+    def write(self, data: bytes) -> None:
+        """The next bytes of the body."""
+        ...
+
+    def end(self) -> None:
+        """The body is complete."""
+        ...
+
+
+class BodyStream(Protocol):
+    """A request's body that is not here yet.
+
+    `begin` is called when the head has been written, at once or never; between `pause` and `resume` nothing
+    should be written, since the endpoint does not take what there is; `stop` says that the exchange is over.
+    If the connection could not be made, none of them is called, and the stream may be sent again.
+    """
+
+    @property
+    def length(self) -> int | None:
+        """Bytes in all; None when nobody knows, and the body goes out in chunks."""
+        ...
+
+    def begin(self, writer: BodyWriter) -> None:
+        """Write to `writer` from here on."""
+        ...
+
+    def pause(self) -> None:
+        """Stop writing for a while."""
+        ...
+
+    def resume(self) -> None:
+        """Write again."""
+        ...
+
+    def stop(self) -> None:
+        """Write no more."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class UpstreamRequest:
     """One request, ready to be written.
 
     `target` is path and query as bytes of the request line. `headers` are complete but for host,
-    content-length and connection, which belong to the client.
+    content-length, transfer-encoding and connection, which belong to the client.
     """
 
     method: bytes
     target: bytes
     headers: Headers
-    body: bytes
+    body: bytes | BodyStream
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +181,8 @@ class UpstreamSettings:
         connect_timeout_s: name look-up, TCP and TLS together.
         first_byte_timeout_s: from writing the request to the complete head, and again from the head to the
             first byte of the body (engines send the head before the prefill), where it counts as
-            IDLE_TIMEOUT. Generous: a prefill takes minutes.
+            IDLE_TIMEOUT. Generous: a prefill takes minutes. A streamed body that waits for its source stops
+            the time, one that waits for the endpoint does not.
         idle_timeout_s: between two bytes of the body; does not run while the exchange is paused.
         total_timeout_s: the whole exchange from `send` on.
         keep_alive_s: how long an idle connection may be reused; below the 5 s after which vLLM closes it.

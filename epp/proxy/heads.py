@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from epp.director import RequestHead
-from epp.http import Headers, ResponseHead, UpstreamRequest
+from epp.http import BodyStream, Headers, ResponseHead, UpstreamRequest
 from epp.http.headers import find_request_id, request_headers, response_headers
 from epp.proxy.asgi import Scope
 from epp.request import Api, InferenceRequest
@@ -38,7 +38,7 @@ def request_head(scope: Scope, request_id: bytes) -> RequestHead:
     return RequestHead(request_id.decode("ascii"), scope["method"], scope["path"], headers)
 
 
-def upstream_request(scope: Scope, request_id: bytes, body: bytes) -> UpstreamRequest:
+def upstream_request(scope: Scope, request_id: bytes, body: bytes | BodyStream) -> UpstreamRequest:
     """The request as the endpoint gets it: same target and body, headers by `epp.http.headers`."""
     target: bytes = scope["raw_path"]
     if scope["query_string"]:

@@ -3,7 +3,7 @@
 from epp.errors import ClientDisconnectedError, OverloadedError, PayloadTooLargeError
 from epp.proxy.asgi import Headers, Receive
 
-__all__ = ["BodyBudget", "BodyHold", "read_body"]
+__all__ = ["BodyBudget", "BodyHold", "announced_length", "read_body", "too_large"]
 
 
 class BodyBudget:
@@ -49,9 +49,8 @@ async def read_body(headers: Headers, receive: Receive, hold: BodyHold, max_byte
         PayloadTooLargeError, OverloadedError.
         ClientDisconnectedError: the client left before the end of the body.
     """
-    announced = next((value for name, value in headers if name == b"content-length"), b"0")
-    if int(announced) > max_bytes:
-        raise _too_large(max_bytes)
+    if (announced_length(headers) or 0) > max_bytes:
+        raise too_large(max_bytes)
     chunks: list[bytes] = []
     size = 0
     while True:
@@ -61,12 +60,18 @@ async def read_body(headers: Headers, receive: Receive, hold: BodyHold, max_byte
         chunk: bytes = message.get("body", b"")
         size += len(chunk)
         if size > max_bytes:
-            raise _too_large(max_bytes)
+            raise too_large(max_bytes)
         hold.take(len(chunk))
         chunks.append(chunk)
         if not message.get("more_body", False):
             return b"".join(chunks)
 
 
-def _too_large(max_bytes: int) -> PayloadTooLargeError:
+def announced_length(headers: Headers) -> int | None:
+    """The content-length, None when there is none."""
+    return next((int(value) for name, value in headers if name == b"content-length"), None)
+
+
+def too_large(max_bytes: int) -> PayloadTooLargeError:
+    """The error for a body over the limit."""
     return PayloadTooLargeError(f"the request body is larger than {max_bytes} bytes")

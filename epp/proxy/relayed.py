@@ -29,8 +29,9 @@ from epp.proxy.heads import (
     response_start,
     upstream_request,
 )
-from epp.proxy.intake import BodyBudget, BodyHold, read_body
+from epp.proxy.intake import BodyBudget, BodyHold, announced_length, read_body, too_large
 from epp.proxy.settings import ProxySettings
+from epp.proxy.uploads import ClientUpload, is_forwarded_unread
 from epp.proxy.verdict import CUT_EVENT, reason_of_cut
 from epp.response import ResponseObserver, StoredResponseReader
 
@@ -110,6 +111,7 @@ class RelayedRequest:
         self._timeout: asyncio.Timeout | None = None
         self._on_timeout = _COMPLETE  # what it means when the timeout ends the request
         self._sending_since: float | None = None  # a part of the answer waits for the client
+        self._upload: ClientUpload | None = None
         self._body_read = False
         self._started = False
         self._response_bytes = 0
@@ -196,6 +198,8 @@ class RelayedRequest:
             self._watch = None
         self._executions.release()
         self._hold.release()
+        if self._upload is not None:
+            self._exchange.body_bytes = self._upload.size
         self._around.director.on_end(
             self._exchange,
             end.reason,
@@ -214,20 +218,46 @@ class RelayedRequest:
     # The request.
 
     async def _serve(self) -> None:
-        answer = await self._executions.answer(await self._read_request())
-        await self._relay(answer)
+        unread = is_forwarded_unread(self._head.method, self._head.path, self._scope["headers"])
+        request = await (self._begin_upload() if unread else self._read_request())
+        await self._relay(await self._executions.answer(request))
 
     async def _read_request(self) -> UpstreamRequest:
         settings = self._around.settings
         headers = self._scope["headers"]
         body = await read_body(headers, self._receive, self._hold, settings.max_request_bytes)
-        self._body_read = True
+        self._on_body_read()
         self._watch = asyncio.create_task(self._watch_client())
-        self._on_timeout = _ended_by(FirstByteTimeoutError("no answer within the total time"))
-        self._expire_with_total()
         for _ in self._around.director.prepare(self._exchange, body, self._around.now()):
             await asyncio.sleep(0)
         return upstream_request(self._scope, self._request_id, body)
+
+    async def _begin_upload(self) -> UpstreamRequest:
+        """A request whose body goes on as it comes, once an endpoint takes it."""
+        around, headers = self._around, self._scope["headers"]
+        max_bytes = around.settings.max_request_bytes
+        if (announced_length(headers) or 0) > max_bytes:
+            raise too_large(max_bytes)
+        upload = self._upload = ClientUpload(headers, self._receive, max_bytes)
+        model = await upload.model(self._head.path, self._head.headers)
+        for _ in around.director.prepare(self._exchange, None, around.now(), model=model):
+            await asyncio.sleep(0)
+        self._watch = asyncio.create_task(self._forward(upload))
+        return upstream_request(self._scope, self._request_id, upload)
+
+    async def _forward(self, upload: ClientUpload) -> None:
+        try:
+            await upload.forward()
+        except EppError as error:
+            self._interrupt(_ended_by(error))
+            return
+        self._on_body_read()
+        await self._watch_client()
+
+    def _on_body_read(self) -> None:
+        self._body_read = True
+        self._on_timeout = _ended_by(FirstByteTimeoutError("no answer within the total time"))
+        self._expire_with_total()
 
     async def _watch_client(self) -> None:
         while (await self._receive())["type"] != "http.disconnect":
@@ -248,6 +278,9 @@ class RelayedRequest:
         self._observer = observer_of(head)
         self._naming = naming_of(head, self._exchange.request)
         start = self._response_start(answer.target, head)
+        if not self._body_read:
+            # The answer came before the end of the upload, of which the rest is thrown away.
+            start["headers"].append((b"connection", b"close"))
         self._started = True
         await self._send_answer(start)
         more = True

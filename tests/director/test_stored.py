@@ -82,7 +82,7 @@ def test_an_ejected_endpoint_is_still_asked_for_its_responses_and_a_draining_one
     assert ask(pool, "/v1/responses/resp_1") == address
 
     pool.core.table.mark_draining(address)
-    with pytest.raises(NoEndpointsError, match="holds the response"):
+    with pytest.raises(NoEndpointsError, match="which holds the response, is not ready"):
         ask(pool, "/v1/responses/resp_1")
 
 

@@ -31,6 +31,7 @@ class Ended:
     usage: Usage | None
     response_bytes: int
     error: EppError | None
+    request_bytes: int = 0
 
 
 @dataclass
@@ -53,9 +54,12 @@ class ScriptedDirector:
         self.heads.append(head)
         return Exchange(head, now)
 
-    def prepare(self, exchange: Exchange, body: bytes, now: float) -> Generator[None, None, None]:
-        self.calls.append(("prepare", len(body)))
-        self.bodies.append(body)
+    def prepare(
+        self, exchange: Exchange, body: bytes | None, now: float, *, model: str | None = None
+    ) -> Generator[None, None, None]:
+        self.calls.append(("prepare", len(body) if body is not None else model))
+        if body is not None:
+            self.bodies.append(body)
         exchange.request = self.request
         if self.prepare_error is not None:
             raise self.prepare_error
@@ -93,7 +97,7 @@ class ScriptedDirector:
         error: EppError | None = None,
     ) -> None:
         self.calls.append(("end", str(reason)))
-        self.ends.put_nowait(Ended(reason, usage, response_bytes, error))
+        self.ends.put_nowait(Ended(reason, usage, response_bytes, error, exchange.body_bytes))
 
     async def ended(self) -> Ended:
         """The next request that ended."""

@@ -1,0 +1,49 @@
+"""Requests whose bodies nobody reads."""
+
+import pytest
+
+from epp.director.types import Failure, FailureKind, RequestHead
+from epp.endpoints.types import ModelInfo
+from epp.errors import ModelNotFoundError
+from tests.director.core import Pool
+
+HEAD = RequestHead("req-1", "POST", "/v1/audio/transcriptions")
+
+
+def unread(pool, model=None, head=HEAD):
+    exchange = pool.director.open(head, 1.0)
+    assert list(pool.director.prepare(exchange, None, 1.0, model=model)) == []
+    return exchange
+
+
+@pytest.fixture
+def pool():
+    """Two endpoints with a model each."""
+    pool = Pool(n=2)
+    pool.core.table.set_models(pool.specs[0].address, (ModelInfo("whisper"),), 0.0)
+    pool.core.table.set_models(pool.specs[1].address, (ModelInfo("llama"),), 0.0)
+    return pool
+
+
+def test_a_model_that_is_known_leads_to_its_endpoints(pool):
+    assert {pool.director.pick(unread(pool, "whisper"), 1.0).address for _ in range(4)} == {"10.0.0.1:8000"}
+
+
+def test_without_a_model_every_endpoint_may_get_it(pool):
+    assert len({pool.director.pick(unread(pool), 1.0).address for _ in range(4)}) == 2
+
+
+def test_an_unknown_model_is_not_found(pool):
+    with pytest.raises(ModelNotFoundError):
+        unread(pool, "nope")
+
+
+@pytest.mark.parametrize("method", ["POST", "GET"])
+def test_what_was_written_of_an_unread_body_is_never_sent_again(pool, method):
+    def follows(written):
+        exchange = unread(pool, head=RequestHead("req-1", method, "/v1/files"))
+        pool.director.pick(exchange, 1.0)
+        return pool.director.next_after_failure(exchange, Failure(FailureKind.BROKEN, "", written), 1.0)
+
+    assert follows(written=True) is None
+    assert follows(written=False) is not None
