@@ -78,15 +78,20 @@ async def test_a_response_in_the_background_is_cancelled_where_it_runs(fleet, ro
 async def test_a_response_whose_endpoint_has_restarted_is_lost_and_it_is_said_so(stage):
     servers, router, client = stage
     made, address = await respond(client, "Remember this")
+
+    async def started():
+        state = (await router.client.get("/debug/state?index=false")).json()["endpoints"]
+        [endpoint] = [e for e in state if e["url"].endswith(address)]
+        return endpoint["metrics"]["process_start"]
+
+    first = await started()
     await servers[address].kill()
     await servers[address].start()
 
-    async def noticed():
-        state = (await router.client.get("/debug/state?index=false")).json()["endpoints"]
-        [endpoint] = [e for e in state if e["url"].endswith(address)]
-        return endpoint["age_s"] < 1.0 and endpoint["fresh"]
+    async def restarted():
+        return await started() != first
 
-    await eventually(noticed)
+    await eventually(restarted)
     with pytest.raises(openai.NotFoundError) as raised:
         await client.responses.retrieve(made.id)
 
