@@ -1,81 +1,139 @@
-"""Who serves, and who is refused."""
+"""Which application serves a path."""
 
 import json
 
 import pytest
 
-from epp.app.front_door import FrontDoor
+from epp.api.access import ADMIN_LISTENER
+from epp.app.front_door import FrontDoor, admin_door
+from epp.app.lanes import ENGINE_ADMIN_PATHS
 from epp.config.path_rules import parse_path_rules
+from tests.app.asgi import Lifespan, call, named
 
 
-async def ask(door, path):
-    """Status and code of the answer of the front door, else who was to serve."""
+def door(*, control_here=True, allow_engine_admin=False, rules="", lifespan=None):
+    made = FrontDoor(
+        control_here=control_here,
+        allow_engine_admin=allow_engine_admin,
+        path_rules=parse_path_rules(rules) if rules else (),
+        lifespan=lifespan,
+    )
+    made.attach(named("relay"), named("control"), named("engines"))
+    return made
+
+
+@pytest.mark.parametrize(
+    ("path", "served_by"),
+    [
+        ("/healthz", "control"),
+        ("/readyz", "control"),
+        ("/health", "control"),
+        ("/ping", "control"),
+        ("/version", "control"),
+        ("/load", "control"),
+        ("/v1/models", "control"),
+        ("/metrics", "control"),
+        ("/pick", "control"),
+        ("/docs", "control"),
+        ("/openapi.json", "control"),
+        ("/debug/decisions", "control"),
+        ("/debug/anything", "control"),
+        ("/v1/chat/completions", "relay"),
+        ("/v1/models/one", "relay"),
+        ("/debugger", "relay"),
+        ("/healthz/", "relay"),
+        ("/", "relay"),
+    ],
+)
+async def test_pool_and_control_paths_are_ours_and_all_others_are_relayed(path, served_by):
+    answer = await call(door(), path)
+
+    assert answer.body.decode() == f"{served_by} {path}"
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/readyz", "/health", "/ping", "/version", "/v1/models"])
+async def test_with_an_admin_listener_pool_paths_stay(path):
+    answer = await call(door(control_here=False), path)
+
+    assert answer.body.decode() == f"control {path}"
+
+
+@pytest.mark.parametrize("path", ["/metrics", "/pick", "/docs", "/redoc", "/openapi.json", "/debug/state"])
+async def test_with_an_admin_listener_control_paths_are_closed(path):
+    answer = await call(door(control_here=False), path, headers={"x-request-id": "mine"})
+
+    assert answer.status == 403
+    assert answer.headers["x-request-id"] == "mine"
+    assert json.loads(answer.body)["error"]["message"] == "this route is served on the admin port"
+
+
+@pytest.mark.parametrize("path", [*sorted(ENGINE_ADMIN_PATHS), "/fault_tolerance/kill", "/sleep/", "//sleep"])
+async def test_administration_of_the_engines_is_closed_unless_allowed(path):
+    closed = await call(door(), path, method="POST")
+    opened = await call(door(allow_engine_admin=True), path, method="POST")
+
+    assert closed.status == 403
+    assert json.loads(closed.body)["error"]["code"] == "route_closed"
+    assert opened.body.decode() == f"engines {path}"
+
+
+async def test_path_rules_close_relayed_routes_and_administration_and_nothing_of_our_own():
+    made = door(allow_engine_admin=True, rules="allow /v1/chat/*, deny *")
+    statuses = {
+        path: (await call(made, path)).status
+        for path in ("/v1/chat/completions", "/v1/audio/translations", "/sleep", "/v1/models", "/metrics")
+    }
+
+    assert statuses == {
+        "/v1/chat/completions": 200,
+        "/v1/audio/translations": 403,
+        "/sleep": 403,
+        "/v1/models": 200,
+        "/metrics": 200,
+    }
+
+
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/readyz", "/sleep"])
+async def test_before_something_is_attached_every_request_gets_503(path):
+    answer = await call(FrontDoor(control_here=True, allow_engine_admin=True), path)
+
+    assert answer.status == 503
+    assert json.loads(answer.body)["error"]["message"] == "the router is starting"
+    assert answer.headers["retry-after"] == "1"
+
+
+async def test_websockets_are_closed_with_a_reason():
     sent = []
 
     async def send(message):
         sent.append(message)
 
-    async def receive():
-        raise AssertionError
+    await door()({"type": "websocket", "path": "/v1/realtime"}, None, send)
 
-    await door({"type": "http", "path": path, "headers": []}, receive, send)
-    if isinstance(sent[0], str):
-        return sent[0]
-    return sent[0]["status"], json.loads(sent[1]["body"])["error"]["code"]
+    assert sent == [{"type": "websocket.close", "code": 1008, "reason": "websockets are not relayed"}]
 
 
-def app(name):
-    async def serve(scope, receive, send):
-        await send(name)
-
-    return serve
+async def test_without_a_lifespan_of_its_own_it_follows_the_servers():
+    assert await Lifespan(door()).run() == ["lifespan.startup.complete", "lifespan.shutdown.complete"]
 
 
-def door(*, control_here=True, allow_engine_admin=False, rules=""):
-    made = FrontDoor(
-        control_here=control_here,
-        allow_engine_admin=allow_engine_admin,
-        path_rules=parse_path_rules(rules) if rules else (),
-    )
-    made.attach(app("relay"), app("control"), app("engines"))
-    return made
+async def test_its_own_lifespan_is_run():
+    async def refuse(receive, send):
+        await receive()
+        await send({"type": "lifespan.startup.failed", "message": "no"})
+
+    assert await Lifespan(door(lifespan=refuse)).run() == ["lifespan.startup.failed"]
 
 
-@pytest.mark.parametrize(
-    "path, served_by",
-    [
-        ("/v1/chat/completions", "relay"),
-        ("/anything", "relay"),
-        ("/health", "control"),
-        ("/metrics", "control"),
-    ],
-)
-async def test_each_path_has_its_application(path, served_by):
-    assert await ask(door(), path) == served_by
+async def test_the_admin_door_marks_requests_and_keeps_the_servers_state():
+    seen = {}
 
+    async def control(scope, receive, send):
+        seen.update(scope["state"])
+        await named("control")(scope, receive, send)
 
-async def test_the_control_surface_is_refused_where_it_has_a_listener_of_its_own_and_the_pools_answers_stay():
-    made = door(control_here=False)
-    assert await ask(made, "/metrics") == (403, "route_closed")
-    assert await ask(made, "/v1/models") == "control"
+    with_state = await call(admin_door(control), "/metrics", state={"kept": 1})
+    without = await call(admin_door(control), "/metrics")
 
-
-async def test_engine_administration_is_closed_unless_it_is_opened():
-    assert await ask(door(), "/sleep") == (403, "route_closed")
-    assert await ask(door(), "/sleep/") == (403, "route_closed")
-    assert await ask(door(allow_engine_admin=True), "/sleep") == "engines"
-
-
-async def test_path_rules_close_relayed_routes_and_administration_and_nothing_of_our_own():
-    made = door(allow_engine_admin=True, rules="allow /v1/chat/*, deny *")
-    assert await ask(made, "/v1/chat/completions") == "relay"
-    assert await ask(made, "/v1/audio/transcriptions") == (403, "route_closed")
-    assert await ask(made, "/sleep") == (403, "route_closed")
-    assert await ask(made, "/v1/models") == "control"
-    assert await ask(made, "/metrics") == "control"
-
-
-async def test_before_the_start_everybody_gets_503():
-    made = FrontDoor(control_here=True, allow_engine_admin=True)
-    for path in ("/v1/chat/completions", "/health", "/sleep"):
-        assert await ask(made, path) == (503, "no_endpoints")
+    assert seen == {"kept": 1, ADMIN_LISTENER: True}
+    assert (with_state.status, without.status) == (200, 200)

@@ -67,14 +67,15 @@ class Router:
         """The answer to one chat request."""
         return await self.client.post("/v1/chat/completions", json=chat(content, **fields), headers=headers)
 
-    async def sample(self, name: str, **labels: str) -> float:
+    async def sample(self, name: str, /, **labels: str) -> float:
         """Sum of the samples of a metric whose labels have these values; 0 when there is none."""
         return sum(v for found, v in await self.samples(name) if labels.items() <= found.items())
 
     async def samples(self, name: str) -> list[tuple[dict[str, str], float]]:
         """Labels and value of every sample called `name`."""
         page = (await self.client.get("/metrics")).text
-        families = text_string_to_metric_families(page)
+        families = list(text_string_to_metric_families(page))
+        assert name in page, f"no family {name}"
         return [(s.labels, s.value) for family in families for s in family.samples if s.name == name]
 
     async def know(self, *models: str) -> None:

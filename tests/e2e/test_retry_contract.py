@@ -220,7 +220,7 @@ async def test_nothing_is_left_in_flight_after_failures_of_every_kind(pair):
 
     await router.decisions(7)
     assert await router.sample("epp_inflight_requests") == 0
-    assert await router.sample("epp_endpoint_inflight_tokens") == 0
+    assert await router.sample("epp_endpoint_inflight_uncached_tokens") == 0
 
 
 async def test_a_server_killed_under_load_costs_only_the_streams_that_had_begun_there(route, spawn, tmp_path):
