@@ -5,8 +5,9 @@ import socket
 from collections.abc import Callable
 from typing import Any, Protocol, cast
 
+from epp.http.exchange import Exchange
 from epp.http.response import ResponseReader
-from epp.http.types import BodyStream, ErrorKind, Origin, ResponseSink, UpstreamFailure, UpstreamSettings
+from epp.http.types import BodyStream, ErrorKind, Origin, UpstreamFailure, UpstreamSettings
 from epp.http.upload import Upload
 
 __all__ = ["Connection", "ConnectionOwner", "Exchange", "Timers"]
@@ -45,40 +46,6 @@ class ConnectionOwner(Protocol):
         ...
 
 
-class Exchange:
-    """One request on its connection; the handle that `UpstreamPool.send` returns."""
-
-    __slots__ = ("_connection", "aborted", "reused", "sink", "started_at", "written")
-
-    def __init__(self, sink: ResponseSink, started_at: float, *, reused: bool) -> None:
-        self.sink = sink
-        self.started_at = started_at
-        self.reused = reused
-        self.written = False
-        self.aborted = False
-        self._connection: Connection | None = None
-
-    def attach(self, connection: "Connection | None") -> None:
-        """Steer `connection` from here on; None: the exchange is over, the handle does nothing any more."""
-        self._connection = connection
-
-    def pause(self) -> None:
-        """Stop reading from the endpoint; what has been read is still delivered."""
-        if self._connection is not None:
-            self._connection.pause_reading()
-
-    def resume(self) -> None:
-        """Read again."""
-        if self._connection is not None:
-            self._connection.resume_reading()
-
-    def abort(self) -> None:
-        """Close the connection at once; the sink is not called any more."""
-        self.aborted = True
-        if self._connection is not None:
-            self._connection.abort()
-
-
 class Connection(asyncio.Protocol):
     """One TCP or TLS connection, carrying one exchange at a time.
 
@@ -90,7 +57,7 @@ class Connection(asyncio.Protocol):
     __slots__ = (
         "_body", "_body_began", "_closed", "_exchange", "_head", "_head_told", "_owner", "_paused",
         "_period_s", "_reader", "_settings", "_since", "_timer", "_timers", "_transport", "_unsent",
-        "_upload", "_write_paused", "connecting", "idle_since", "origin",
+        "_upgrade", "_upload", "_write_paused", "connecting", "idle_since", "origin",
     )  # fmt: skip
 
     def __init__(
@@ -112,6 +79,7 @@ class Connection(asyncio.Protocol):
         self._body: bytes | BodyStream = b""
         self._unsent = _NOTHING
         self._upload: Upload | None = None
+        self._upgrade = False
         self._write_paused = False
         self._paused = False
         self._head_told = self._body_began = False
@@ -119,11 +87,23 @@ class Connection(asyncio.Protocol):
 
     # What the pool and the exchange call.
 
-    def start(self, exchange: Exchange, head: bytes, body: bytes | BodyStream, *, head_only: bool) -> None:
-        """Send a request, as soon as the connection is made if it is not yet; `head_only` for HEAD."""
+    def start(
+        self,
+        exchange: Exchange,
+        head: bytes,
+        body: bytes | BodyStream,
+        *,
+        head_only: bool,
+        upgrade: bool = False,
+    ) -> None:
+        """Send a request, as soon as the connection is made if it is not yet; `head_only` for HEAD.
+
+        `upgrade`: `body` is a stream that begins with a 101.
+        """
         self._exchange = exchange
+        self._upgrade = upgrade
         exchange.attach(self)
-        self._reader.begin(head_only=head_only)
+        self._reader.begin(head_only=head_only, upgrade=upgrade)
         self._head, self._body = head, body
         self._head_told = self._body_began = False
         if self._timer is None and self._period_s > 0:
@@ -235,11 +215,13 @@ class Connection(asyncio.Protocol):
         exchange.written = True
         self._note_progress()
         head, body = self._head, self._body
-        self._head = self._body = b""
+        self._head = b""
         if not isinstance(body, bytes):
             transport.write(head)
-            self._upload = Upload(transport, body, self._note_progress, paused=self._write_paused)
+            if not self._upgrade:
+                self._begin_upload(transport, body)
             return
+        self._body = b""
         if len(body) <= _JOIN_BYTES:
             transport.write(head + body)
             return
@@ -251,6 +233,12 @@ class Connection(asyncio.Protocol):
         while self._unsent and not self._write_paused and not transport.is_closing():
             piece, self._unsent = self._unsent[:_SLICE_BYTES], self._unsent[_SLICE_BYTES:]
             transport.write(piece)
+
+    def _begin_upload(self, transport: asyncio.Transport, body: BodyStream) -> None:
+        chunked = body.length is None and not self._upgrade
+        self._upload = Upload(
+            transport, body, self._note_progress, chunked=chunked, paused=self._write_paused
+        )
 
     def _note_progress(self) -> None:
         self._since = self._timers.time()
@@ -265,6 +253,8 @@ class Connection(asyncio.Protocol):
         reader = self._reader
         if not self._head_told and reader.head is not None:
             self._head_told = True
+            if reader.upgraded and self._transport is not None and not isinstance(self._body, bytes):
+                self._begin_upload(self._transport, self._body)
             exchange.sink.on_head(reader.head)
         body = reader.take_body()
         if body and self._exchange is exchange:
@@ -358,6 +348,8 @@ class Connection(asyncio.Protocol):
         self._timer = self._timers.call_later(wait_s, self._on_timer)
 
     def _deadlines(self, exchange: Exchange) -> list[tuple[float, ErrorKind, str]]:
+        if self._reader.upgraded:
+            return []
         total_s = self._settings.total_timeout_s
         limits = [(exchange.started_at, total_s, ErrorKind.TOTAL_TIMEOUT, "not complete")]
         waits_for_body = self._upload is not None and not self._upload.complete and not self._write_paused

@@ -92,7 +92,8 @@ class UpstreamPool:
                 self._loop.call_soon(_refuse, exchange, refusal)
                 return exchange
             connection = self._open(origin, host)
-        connection.start(exchange, head, request.body, head_only=request.method == b"HEAD")
+        head_only = request.method == b"HEAD"
+        connection.start(exchange, head, request.body, head_only=head_only, upgrade=request.upgrade)
         return exchange
 
     def stats(self) -> PoolStats:

@@ -19,6 +19,8 @@ def encode_head(request: UpstreamRequest, authority: bytes) -> bytes:
     lines += [b"%b: %b" % header for header in request.headers]
     body = request.body
     length = len(body) if isinstance(body, bytes) else body.length
+    if request.upgrade:
+        length = 0
     if length is None:
         lines.append(b"transfer-encoding: chunked")
     elif length or request.method not in _BODILESS_METHODS:

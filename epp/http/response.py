@@ -25,13 +25,15 @@ class ResponseReader:
     Attributes:
         started: a byte came since `begin`.
         head: the final head, None until it is complete and within the limits.
+        upgraded: the head has status 101, and everything after it is bytes of another protocol.
         complete: the whole response came.
         error: what is wrong, None while nothing is. Once set, the connection is of no use.
     """
 
     __slots__ = (
         "_barren_bytes", "_body", "_codings", "_excess", "_framed", "_head_bytes", "_head_only", "_headers",
-        "_interim", "_interims", "_limits", "_parser", "_reason", "complete", "error", "head", "started",
+        "_interim", "_interims", "_limits", "_may_upgrade", "_parser", "_raw", "_reason", "complete", "error",
+        "head", "started", "upgraded",
     )  # fmt: skip
 
     def __init__(self, limits: UpstreamSettings) -> None:
@@ -40,9 +42,14 @@ class ResponseReader:
         self._body: list[bytes] = []
         self.begin(head_only=False)
 
-    def begin(self, *, head_only: bool) -> None:
-        """Expect the response to the next request; `head_only` for HEAD, whose response has no body."""
+    def begin(self, *, head_only: bool, upgrade: bool = False) -> None:
+        """Expect the response to the next request; `head_only` for HEAD, whose response has no body.
+
+        `upgrade`: the request asked for another protocol.
+        """
         self._head_only = head_only
+        self._may_upgrade = upgrade
+        self.upgraded = self._raw = False
         self._interims = 0
         self._head_bytes = 0
         self._barren_bytes = 0
@@ -64,17 +71,29 @@ class ResponseReader:
     def feed(self, data: bytes) -> None:
         """Take in bytes from the connection; never raises."""
         self.started = True
+        if self._raw:
+            self._body.append(data)
+            return
         if self._parser is None:
             self._parser = httptools.HttpResponseParser(self)
         try:
             self._parser.feed_data(data)
         except _SYNTAX_ERRORS as error:
-            if self.complete:
+            if self.upgraded and isinstance(error, httptools.HttpParserUpgrade):
+                self._begin_raw(data[error.args[0] :])
+            elif self.complete:
                 self._excess = True
             else:
                 self._refuse(str(error) or "unreadable response")
         if not self._body and not self.complete:
             self._count_barren(len(data))
+
+    def _begin_raw(self, rest: bytes) -> None:
+        """The response ends with its head, the other protocol begins with `rest`."""
+        self._raw = True
+        self._framed = False
+        if rest:
+            self._body.append(rest)
 
     def take_body(self) -> bytes:
         """Bytes of the body that came since the last call."""
@@ -88,7 +107,7 @@ class ResponseReader:
     @property
     def reusable(self) -> bool:
         """The connection can carry another request. Not after HEAD: llhttp still waits for a body then."""
-        if self.head is None or self._excess or self._head_only:
+        if self.head is None or self._excess or self._head_only or self.upgraded:
             return False
         return self.complete and self.head.keep_alive
 
@@ -141,20 +160,21 @@ class ResponseReader:
         status = parser.get_status_code()
         version = parser.get_http_version()
         self._head_bytes += _STATUS_LINE_BYTES + len(self._reason)
-        self._check_head(status, version)
+        self._check_head(status, version, upgrades=self._may_upgrade and parser.should_upgrade())
         if self.error is not None:
             return
-        if status < 200:
+        if status < 200 and status != 101:
             self._interim = True
             return
+        self.upgraded = status == 101
         self._barren_bytes = 0
         self.head = ResponseHead(status, self._reason, self._headers, version, parser.should_keep_alive())
         self.complete = self._head_only
 
-    def _check_head(self, status: int, version: str) -> None:
+    def _check_head(self, status: int, version: str, *, upgrades: bool) -> None:
         if not version.startswith("1."):
             self._refuse(f"HTTP version {version}")
-        elif status < 100 or status == 101:
+        elif status < 100 or (status == 101 and not upgrades):
             self._refuse(f"status {status}")
         elif self._head_bytes > self._limits.max_head_bytes:
             self._refuse(f"over {self._limits.max_head_bytes} bytes of response head")
@@ -172,7 +192,7 @@ class ResponseReader:
 
     def on_message_complete(self) -> None:
         if not self._interim:
-            self.complete = self.error is None
+            self.complete = self.error is None and not self.upgraded
             return
         self._interims += 1
         if self._interims > self._limits.max_informational:

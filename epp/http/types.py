@@ -76,20 +76,25 @@ class UpstreamRequest:
 
     `target` is path and query as bytes of the request line. `headers` are complete but for host,
     content-length, transfer-encoding and connection, which belong to the client.
+
+    With `upgrade` the headers ask for another protocol, `connection` among them. If the endpoint agrees, the
+    head of its response has status 101 and what follows are the bytes of that protocol: what comes is given
+    to the sink as a body, `body` is a stream that begins then, and no timeout runs any more.
     """
 
     method: bytes
     target: bytes
     headers: Headers
     body: bytes | BodyStream
+    upgrade: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class ResponseHead:
-    """A final response head (never 1xx).
+    """A final response head.
 
     Attributes:
-        status: 200..599.
+        status: 200..599, or 101 for a request that asked for it.
         reason: the reason phrase, may be empty.
         headers: names and values as the endpoint sent them, in its order.
         http_version: "1.1" or "1.0".

@@ -23,13 +23,14 @@ class Upload:
         stream: BodyStream,
         on_progress: Callable[[], None],
         *,
+        chunked: bool,
         paused: bool,
     ) -> None:
         """`paused`: the transport has more than it should already."""
         self._transport: asyncio.Transport | None = transport
         self._stream = stream
         self._on_progress = on_progress
-        self._chunked = stream.length is None
+        self._chunked = chunked
         self.complete = False
         stream.begin(self)
         if paused:

@@ -65,7 +65,9 @@ class Executions:
     def _send(self, answer: Answer, request: UpstreamRequest) -> None:
         target = answer.target
         origin = Origin(target.scheme, target.host, target.port)
-        answer.attach(self._pool.send(origin, request, answer, fresh=target.fresh_connection))
+        # What cannot be repeated must not meet a kept connection that the endpoint has just given up.
+        fresh = target.fresh_connection or not isinstance(request.body, bytes)
+        answer.attach(self._pool.send(origin, request, answer, fresh=fresh))
 
     def release(self) -> None:
         """Close the connection of an answer that is not over, and let go of it."""

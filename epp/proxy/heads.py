@@ -38,8 +38,13 @@ def request_head(scope: Scope, request_id: bytes) -> RequestHead:
     return RequestHead(request_id.decode("ascii"), scope["method"], scope["path"], headers)
 
 
-def upstream_request(scope: Scope, request_id: bytes, body: bytes | BodyStream) -> UpstreamRequest:
-    """The request as the endpoint gets it: same target and body, headers by `epp.http.headers`."""
+def upstream_request(
+    scope: Scope, request_id: bytes, body: bytes | BodyStream, upgrade_headers: Headers | None = None
+) -> UpstreamRequest:
+    """The request as the endpoint gets it: same target and body, headers by `epp.http.headers`.
+
+    `upgrade_headers` ask for another protocol.
+    """
     target: bytes = scope["raw_path"]
     if scope["query_string"]:
         target += b"?" + scope["query_string"]
@@ -50,7 +55,10 @@ def upstream_request(scope: Scope, request_id: bytes, body: bytes | BodyStream) 
         client=client[0].encode("ascii") if client else None,
         scheme=scope["scheme"].encode("ascii"),
     )
-    return UpstreamRequest(scope["method"].encode("ascii"), target, headers, body)
+    headers += upgrade_headers or []
+    return UpstreamRequest(
+        scope["method"].encode("ascii"), target, headers, body, upgrade=upgrade_headers is not None
+    )
 
 
 def response_start(

@@ -13,13 +13,14 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 from uvicorn.server import ServerState
 
 from epp.errors import BadRequestError, EppError, HeadTooLargeError, InternalError, RequestTimeoutError
-from epp.proxy.asgi import ABORT_EXTENSION
+from epp.proxy.asgi import ABORT_EXTENSION, Headers
 from epp.proxy.cycle import Cycle
 from epp.proxy.errors import render_error
 from epp.proxy.head_rules import check_head, without_upgrade
 from epp.proxy.heads import request_id_of
 from epp.proxy.settings import ProxySettings
 from epp.proxy.transport import ClientTransport
+from epp.proxy.upgrade import UPGRADE_EXTENSION, WebSocketOffer, offers_websocket
 
 __all__ = ["FrontState", "HttpProtocol"]
 
@@ -79,6 +80,8 @@ class HttpProtocol(HttpToolsProtocol):
         self._unseen_bytes = 0  # fed to the parser since a head or a request was complete
         self._serving: Cycle | None = None
         self._held = bytearray()
+        self._offered = False  # the request whose head is being parsed offers WebSocket
+        self._on_data: Callable[[bytes], None] | None = None  # takes what comes on a WebSocket
         self._refusal: EppError | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._timed_phase = _Phase.IDLE
@@ -138,12 +141,17 @@ class HttpProtocol(HttpToolsProtocol):
         """Bytes came from the client."""
         if self._refusal is not None or self.transport.is_closing():
             return
-        if self._must_hold():
-            self._held += data
-            if len(self._held) > _HELD_LIMIT:
-                self.flow.pause_reading()
+        if self._on_data is not None:
+            self._on_data(data)
+        elif self._must_hold():
+            self._hold(data)
         else:
             self._feed(data)
+
+    def _hold(self, data: bytes) -> None:
+        self._held += data
+        if len(self._held) > _HELD_LIMIT:
+            self.flow.pause_reading()
 
     def _must_hold(self) -> bool:
         receives_its_body = self._phase is _Phase.BODY and self.cycle is self._serving
@@ -154,7 +162,7 @@ class HttpProtocol(HttpToolsProtocol):
         try:
             self.parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
-            self._decline_upgrade(data[upgrade.args[0] :])
+            self._on_upgrade(data[upgrade.args[0] :])
         except httptools.HttpParserCallbackError as exc:
             self._refuse(self._error_in_callback(exc))
         except httptools.HttpParserError as exc:
@@ -162,12 +170,16 @@ class HttpProtocol(HttpToolsProtocol):
         else:
             self._bound_receiving()
 
-    def _decline_upgrade(self, rest: bytes) -> None:
+    def _on_upgrade(self, rest: bytes) -> None:
         """Parse a request again without its offer to change the protocol.
 
-        Java's client offers HTTP/2 with its first request. The parser takes what follows such a head for the
-        other protocol and not for the body, so the head must not show the offer.
+        The parser takes what follows such a head for the other protocol, so the head must not show the offer.
+        One of WebSocket is given to the application, and what follows waits for what it makes of it. Any
+        other is declined, and what follows is the body: Java's client offers HTTP/2 with its first request.
         """
+        self._offered = offers_websocket(
+            self.parser.get_method(), self.parser.get_http_version(), self.headers
+        )
         line = b"%b %b HTTP/%b" % (
             self.parser.get_method(),
             self.url,
@@ -176,7 +188,30 @@ class HttpProtocol(HttpToolsProtocol):
         head = without_upgrade(line, self.headers)
         self.parser = httptools.HttpRequestParser(self)
         self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
-        self._feed(head + rest)
+        if self._offered:
+            self._feed(head)
+            self._hold(rest)
+        else:
+            self._feed(head + rest)
+
+    def switch_protocol(self, headers: Headers, on_data: Callable[[bytes], None]) -> None:
+        """Accept the WebSocket that the request in service offers; see `Switching`."""
+        self.cycle.response_started = True
+        lines = [b"HTTP/1.1 101 Switching Protocols"]
+        lines += [b"%b: %b" % header for header in (*self.server_state.default_headers, *headers)]
+        self.transport.write(b"\r\n".join(lines) + b"\r\n\r\n")
+        held = bytes(self._held)
+        self._held.clear()
+        self.flow.resume_reading()
+        self._on_data = on_data
+        if held:
+            on_data(held)
+
+    def end_answer(self) -> None:
+        """Close the connection after what was sent on a WebSocket."""
+        self.cycle.response_complete = True
+        self.transport.close()
+        self.server_state.changed.set()
 
     def _error_in_callback(self, exc: httptools.HttpParserCallbackError) -> EppError:
         cause = exc.__context__
@@ -310,7 +345,11 @@ class HttpProtocol(HttpToolsProtocol):
             and not self.server_state.draining,
             on_response=self.on_response_complete,
         )
-        self.scope["extensions"] = {ABORT_EXTENSION: {"abort": self.abort_answer}}
+        extensions: dict[str, Any] = {ABORT_EXTENSION: {"abort": self.abort_answer}}
+        if self._offered:
+            self._offered = False
+            extensions[UPGRADE_EXTENSION] = WebSocketOffer(self)
+        self.scope["extensions"] = extensions
         if self.in_service():
             self.pipeline.appendleft((cycle, self.app))
         else:

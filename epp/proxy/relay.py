@@ -12,6 +12,8 @@ from epp.proxy.asgi import Receive, Scope, Send
 from epp.proxy.intake import BodyBudget
 from epp.proxy.relayed import RelayedRequest, Surroundings
 from epp.proxy.settings import ProxySettings
+from epp.proxy.tunnel import TunnelledRequest
+from epp.proxy.upgrade import UPGRADE_EXTENSION
 
 __all__ = ["Relay"]
 
@@ -60,7 +62,8 @@ class Relay:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
-        request = RelayedRequest(self._around, scope, receive, send)
+        kind = TunnelledRequest if UPGRADE_EXTENSION in scope.get("extensions", {}) else RelayedRequest
+        request = kind(self._around, scope, receive, send)
         self._active.add(request)
         if self._sweeper is None:
             self._sweep_later()

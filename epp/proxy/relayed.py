@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NoReturn, Protocol
 
 from epp.director import Director, EndReason, Exchange, Target
 from epp.errors import (
@@ -35,7 +35,7 @@ from epp.proxy.uploads import ClientUpload, is_forwarded_unread
 from epp.proxy.verdict import CUT_EVENT, reason_of_cut
 from epp.response import ResponseObserver, StoredResponseReader
 
-__all__ = ["RelayedRequest", "ResponseAbortedError", "Surroundings"]
+__all__ = ["CutError", "RelayedRequest", "ResponseAbortedError", "Surroundings"]
 
 logger = logging.getLogger("epp.proxy")
 
@@ -78,7 +78,13 @@ def _ended_by(error: EppError) -> _End:
     return _End(EndReason.SHUTDOWN if isinstance(error, ShuttingDownError) else EndReason.REJECTED, error)
 
 
-class _CutError(Exception):
+class _Counted(Protocol):
+    """A body that is forwarded as it comes; `size` is how much of it did."""
+
+    size: int
+
+
+class CutError(Exception):
     """The answer has begun and cannot be finished."""
 
     def __init__(self, reason: EndReason) -> None:
@@ -111,7 +117,7 @@ class RelayedRequest:
         self._timeout: asyncio.Timeout | None = None
         self._on_timeout = _COMPLETE  # what it means when the timeout ends the request
         self._sending_since: float | None = None  # a part of the answer waits for the client
-        self._upload: ClientUpload | None = None
+        self._upload: _Counted | None = None
         self._body_read = False
         self._started = False
         self._response_bytes = 0
@@ -145,7 +151,7 @@ class RelayedRequest:
             return await self._under_timeout()
         except EppError as error:
             return _ended_by(error)
-        except _CutError as cut:
+        except CutError as cut:
             return _End(cut.reason)
         except Exception:
             logger.exception("request %s failed", self._request_id.decode("ascii"))
@@ -226,22 +232,19 @@ class RelayedRequest:
         settings = self._around.settings
         headers = self._scope["headers"]
         body = await read_body(headers, self._receive, self._hold, settings.max_request_bytes)
-        self._on_body_read()
-        self._watch = asyncio.create_task(self._watch_client())
-        for _ in self._around.director.prepare(self._exchange, body, self._around.now()):
-            await asyncio.sleep(0)
+        self._watch_from_here()
+        await self._prepare(body)
         return upstream_request(self._scope, self._request_id, body)
 
     async def _begin_upload(self) -> UpstreamRequest:
         """A request whose body goes on as it comes, once an endpoint takes it."""
-        around, headers = self._around, self._scope["headers"]
-        max_bytes = around.settings.max_request_bytes
+        headers = self._scope["headers"]
+        max_bytes = self._around.settings.max_request_bytes
         if (announced_length(headers) or 0) > max_bytes:
             raise too_large(max_bytes)
-        upload = self._upload = ClientUpload(headers, self._receive, max_bytes)
+        self._upload = upload = ClientUpload(headers, self._receive, max_bytes)
         model = await upload.model(self._head.path, self._head.headers)
-        for _ in around.director.prepare(self._exchange, None, around.now(), model=model):
-            await asyncio.sleep(0)
+        await self._prepare(None, model=model)
         self._watch = asyncio.create_task(self._forward(upload))
         return upstream_request(self._scope, self._request_id, upload)
 
@@ -254,34 +257,40 @@ class RelayedRequest:
         self._on_body_read()
         await self._watch_client()
 
+    async def _prepare(self, body: bytes | None, *, model: str | None = None) -> None:
+        around = self._around
+        for _ in around.director.prepare(self._exchange, body, around.now(), model=model):
+            await asyncio.sleep(0)
+
+    def _watch_from_here(self) -> None:
+        """The request is complete: what comes from the client is its leaving."""
+        self._on_body_read()
+        self._watch = asyncio.create_task(self._watch_client())
+
     def _on_body_read(self) -> None:
         self._body_read = True
         self._on_timeout = _ended_by(FirstByteTimeoutError("no answer within the total time"))
-        self._expire_with_total()
+        total_s = self._around.settings.total_timeout_s
+        self._expire_at(self._arrived + total_s if total_s else None)
 
     async def _watch_client(self) -> None:
         while (await self._receive())["type"] != "http.disconnect":
             pass
         self._interrupt(_CLIENT_GONE)
 
-    def _expire_with_total(self) -> None:
-        total_s = self._around.settings.total_timeout_s
+    def _expire_at(self, when: float | None) -> None:
+        """Bound the rest of the request, in time of the loop; None: nothing does."""
         if self._timeout is not None and not self._timeout.expired():
-            self._timeout.reschedule(self._arrived + total_s if total_s else None)
+            self._timeout.reschedule(when)
 
     # The answer.
 
     async def _relay(self, answer: Answer) -> None:
         head = answer.head
-        self._hold.release()
-        self._around.director.on_response_head(self._exchange, head.status, self._around.now())
-        self._observer = observer_of(head)
-        self._naming = naming_of(head, self._exchange.request)
-        start = self._response_start(answer.target, head)
+        start = self._begin_answer(answer)
         if not self._body_read:
             # The answer came before the end of the upload, of which the rest is thrown away.
             start["headers"].append((b"connection", b"close"))
-        self._started = True
         await self._send_answer(start)
         more = True
         while more:
@@ -295,6 +304,16 @@ class RelayedRequest:
                 await self._send_answer({"type": "http.response.body", "body": data, "more_body": more})
             if more:
                 await answer.news()
+
+    def _begin_answer(self, answer: Answer) -> dict[str, Any]:
+        """The head of `answer` goes to the client: the message that says it."""
+        head = answer.head
+        self._hold.release()
+        self._around.director.on_response_head(self._exchange, head.status, self._around.now())
+        self._observer = observer_of(head)
+        self._naming = naming_of(head, self._exchange.request)
+        self._started = True
+        return self._response_start(answer.target, head)
 
     async def _send_answer(self, message: dict[str, Any]) -> None:
         self._sending_since = self._loop.time()
@@ -330,4 +349,4 @@ class RelayedRequest:
             data += CUT_EVENT
         if data:
             await self._send_answer({"type": "http.response.body", "body": data, "more_body": True})
-        raise _CutError(reason_of_cut(failure))
+        raise CutError(reason_of_cut(failure))

@@ -311,3 +311,74 @@ def test_only_the_first_fault_is_told():
     reader.feed(b"HTTP/1.1 101 Switching Protocols\r\n\r\n")
 
     assert reader.error == "status 101"
+
+
+SWITCH = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n"
+
+
+class TestUpgrade:
+    @staticmethod
+    def read(*pieces, upgrade=True):
+        reader = ResponseReader(UpstreamSettings())
+        reader.begin(head_only=False, upgrade=upgrade)
+        body = b""
+        for piece in pieces:
+            reader.feed(piece)
+            body += reader.take_body()
+        return reader, body
+
+    def test_bytes_after_a_101_that_was_asked_for_are_the_body_wherever_they_are_cut(self):
+        transcript = SWITCH + b"\x81\x02hiHTTP/1.1 200 OK\r\n\r\n\x00"
+        for cut in range(len(transcript) + 1):
+            reader, body = self.read(transcript[:cut], transcript[cut:])
+            assert (reader.head.status, reader.upgraded, reader.error, reader.complete) == (
+                101,
+                True,
+                None,
+                False,
+            )
+            assert body == b"\x81\x02hiHTTP/1.1 200 OK\r\n\r\n\x00"
+
+    def test_the_end_of_the_input_completes_it_and_nothing_is_reused(self):
+        reader, _ = self.read(SWITCH, b"bytes")
+
+        assert reader.end_of_input()
+        assert not reader.reusable
+
+    def test_a_length_in_the_head_frames_nothing(self):
+        head = SWITCH.replace(b"\r\n\r\n", b"\r\nContent-Length: 2\r\n\r\n")
+        reader, body = self.read(head, b"more than two")
+
+        assert body == b"more than two"
+        assert reader.end_of_input()
+
+    def test_other_interim_responses_may_come_first(self):
+        reader, body = self.read(b"HTTP/1.1 103 Early Hints\r\n\r\n" + SWITCH + b"x")
+        assert (reader.head.status, body) == (101, b"x")
+
+    def test_an_endpoint_that_does_not_agree_gives_an_ordinary_response(self):
+        reader, body = self.read(b"HTTP/1.1 404 Not Found\r\nContent-Length: 2\r\n\r\nno")
+        assert (reader.head.status, body, reader.upgraded, reader.complete) == (404, b"no", False, True)
+        assert reader.reusable
+
+    @pytest.mark.parametrize(
+        "head",
+        [
+            b"HTTP/1.1 101 Switching Protocols\r\n\r\n",
+            b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n\r\n",
+            b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\n\r\n",
+        ],
+    )
+    def test_a_101_that_does_not_say_to_what_is_refused(self, head):
+        assert self.read(head)[0].error == "status 101"
+
+    def test_a_101_that_nobody_asked_for_is_refused(self):
+        assert self.read(SWITCH, upgrade=False)[0].error == "status 101"
+
+    def test_the_next_response_of_the_reader_is_read_as_http_again(self):
+        reader, _ = self.read(SWITCH, b"bytes")
+        reader.discard()
+        reader.begin(head_only=False)
+        reader.feed(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+
+        assert (reader.head.status, reader.complete) == (200, True)

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from epp.http import UpstreamPool, UpstreamRequest, UpstreamSettings
+from epp.http.exchange import Exchange
 from epp.http.request import encode_head
 from epp.http.types import ErrorKind
 from tests.http.fakes import Line, RecordingSink
@@ -260,3 +261,78 @@ def test_a_large_upload_over_a_socket_waits_for_a_slow_endpoint(run, chunked):
         return waiting, failure, sink.body, got == pieces
 
     assert run(scenario()) == (True, None, b"ok", True)
+
+
+SWITCH = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n"
+
+
+def upgrade(line, sink, source):
+    exchange = Exchange(sink, line.timers.now, reused=False)
+    line.connection.start(exchange, b"HEAD|", source, head_only=False, upgrade=True)
+    line.connect()
+    return exchange
+
+
+def test_the_head_of_an_upgrade_frames_no_body():
+    request = UpstreamRequest(b"GET", b"/ws", [(b"upgrade", b"websocket")], Source(), upgrade=True)
+    assert encode_head(request, b"h:1") == b"GET /ws HTTP/1.1\r\nhost: h:1\r\nupgrade: websocket\r\n\r\n"
+
+
+def test_after_a_101_bytes_go_both_ways_as_they_are(sink):
+    line, source = Line(connects=False), Source()
+    upgrade(line, sink, source)
+    before = source.told[:]
+    line.receive(SWITCH + b"\x81\x02hi")
+    source.writer.write(b"\x81\x82....")
+    line.receive(b"\x88\x00")
+    line.connection.eof_received()
+
+    assert before == []
+    assert source.told == ["begin", "stop"]
+    assert sink.events == [101, b"\x81\x02hi", b"\x88\x00", "end"]
+    assert sent(line) == b"HEAD|\x81\x82...."
+    assert (line.owner.idle, line.transport.aborted) == ([], True)
+
+
+def test_back_pressure_holds_for_an_upgraded_connection_too(sink):
+    line, source = Line(connects=False), Source()
+    upgrade(line, sink, source)
+    line.receive(SWITCH)
+    line.connection.pause_writing()
+    line.connection.resume_writing()
+
+    assert source.told == ["begin", "pause", "resume"]
+
+
+def test_no_timeout_runs_on_an_upgraded_connection_and_all_do_before(sink):
+    settings = {"first_byte_timeout_s": 5.0, "idle_timeout_s": 5.0, "total_timeout_s": 50.0}
+    line, source = Line(connects=False, **settings), Source()
+    upgrade(line, sink, source)
+    line.receive(SWITCH)
+    line.timers.advance(1000.0)
+    assert sink.events == [101]
+
+    other, waiting = Line(connects=False, **settings), RecordingSink()
+    upgrade(other, waiting, Source())
+    other.timers.advance(5.0)
+    assert waiting.events[0].kind is ErrorKind.FIRST_BYTE_TIMEOUT
+
+
+def test_an_endpoint_that_declines_an_upgrade_answers_and_keeps_its_connection(sink):
+    line, source = Line(connects=False), Source()
+    upgrade(line, sink, source)
+    line.receive(b"HTTP/1.1 403 No\r\nContent-Length: 2\r\n\r\nno")
+
+    assert sink.events == [403, b"no", "end"]
+    assert source.told == []
+    assert line.owner.idle == [line.connection]
+
+
+def test_a_lost_upgraded_connection_is_told_as_broken_off(sink):
+    line, source = Line(connects=False), Source()
+    upgrade(line, sink, source)
+    line.receive(SWITCH)
+    line.connection.connection_lost(ConnectionResetError("reset"))
+
+    assert sink.events[1].kind is ErrorKind.ABORTED_AFTER_HEAD
+    assert source.told == ["begin", "stop"]

@@ -90,18 +90,22 @@ async def test_chunks_of_the_client_go_on_as_chunks(stage):
         assert (await client.read_response()).status == 200
 
 
-async def test_after_an_upload_both_connections_are_used_again(stage):
+async def test_every_upload_has_a_fresh_connection_which_the_next_small_request_uses(stage):
     async with stage() as s, await s.client() as client:
         for _ in range(2):
             s.director.targets = [s.upstream.target()]
             await client.send(head() + b"a" * LARGE)
-            if s.upstream.accepted == 0:
-                endpoint = await s.upstream.accept()
+            endpoint = await s.upstream.accept()
             await upstream_head(endpoint)
             await read(endpoint, LARGE)
             await endpoint.send(OK)
-            await client.read_response()
-        assert s.upstream.accepted == 1
+            assert (await client.read_response()).status == 200
+        s.director.targets = [s.upstream.target()]
+        await client.send(b"GET /x HTTP/1.1\r\nHost: router\r\n\r\n")
+        assert (await endpoint.request()).line == b"GET /x HTTP/1.1"
+        await endpoint.send(OK)
+        await client.read_response()
+        assert s.upstream.accepted == 2
 
 
 async def test_an_endpoint_that_takes_nothing_stops_the_client(stage):
