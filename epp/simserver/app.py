@@ -21,16 +21,16 @@ Handler = Callable[[Exchange], Awaitable[None]]
 
 
 class SimApp:
-    """Routes of one server."""
+    """Routes of one server; WebSockets are not among them (`RealtimeProtocol`)."""
 
     def __init__(self, core: SimCore) -> None:
-        self._core = core
+        self.core = core
         self._routes = _routes(core)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one HTTP request."""
         exchange = Exchange(scope, receive, send)
-        if self._core.settings.request_id_headers:
+        if self.core.settings.request_id_headers:
             request_id = exchange.header(b"x-request-id") or uuid.uuid4().hex
             exchange.echo_headers.append((b"x-request-id", request_id.encode("latin-1")))
         try:
@@ -60,10 +60,10 @@ class SimApp:
         inference = is_inference(exchange.path)
         if inference:
             seen = SeenRequest(exchange.method, exchange.path, exchange.headers, exchange.body)
-            self._core.seen.append(seen)
+            self.core.seen.append(seen)
         header = exchange.header(b"x-sim-fault")
         try:
-            fault = self._core.faults.take(exchange.path, header, inference=inference)
+            fault = self.core.faults.take(exchange.path, header, inference=inference)
         except ValueError as error:
             raise ApiError(400, str(error), "BadRequestError", "x-sim-fault") from error
         exchange.fault = fault

@@ -16,6 +16,7 @@ from uvicorn.server import ServerState
 from epp.simserver.app import SimApp
 from epp.simserver.core import SimCore
 from epp.simserver.errors import draining, engine_dead
+from epp.simserver.realtime import RealtimeProtocol
 from epp.simserver.settings import SimSettings
 
 __all__ = ["SimServer"]
@@ -70,7 +71,7 @@ class SimServer:
         self._state = ServerState()
         config = uvicorn.Config(
             SimApp(self.core),
-            ws="none",
+            ws=RealtimeProtocol,
             lifespan="off",
             log_config=None,
             access_log=False,
