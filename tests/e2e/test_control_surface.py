@@ -231,7 +231,7 @@ async def test_administration_of_the_engines_can_be_opened(fleet, route):
 
     answer = await router.client.post("/reset_prefix_cache")
 
-    assert answer.json() == {"success": True}
+    assert answer.json() == {"results": {server.address: {"status": 200, "body": {"success": True}}}}
 
 
 async def test_paths_that_only_the_engine_knows_are_relayed(router):
