@@ -3,7 +3,7 @@
 import argparse
 from typing import Final
 
-from epp.config.leaf import Leaf, LeafKind
+from epp.config.leaf import REPEATABLE, Leaf, LeafKind
 from epp.config.settings import Settings, leaves, sections
 from epp.config.values import show_default
 
@@ -18,6 +18,7 @@ _METAVARS: Final = {
     LeafKind.SIZE: "SIZE",
     LeafKind.CREDENTIAL: "KEY",
     LeafKind.ENDPOINTS: "URL[,label=value]",
+    LeafKind.OBJECTIVES: "NAME=PRIORITY",
 }
 
 
@@ -43,7 +44,7 @@ def _add(group: argparse._ArgumentGroup, leaf: Leaf) -> None:
     names = [leaf.flag, leaf.rules.alias] if leaf.rules.alias else [leaf.flag]
     help_text = f"{leaf.rules.doc} Default: {show_default(leaf)}.".replace("%", "%%")
     metavar = f"{{{','.join(leaf.rules.choices)}}}" if leaf.rules.choices else _METAVARS[leaf.kind]
-    if leaf.kind is LeafKind.ENDPOINTS:
+    if leaf.kind in REPEATABLE:
         group.add_argument(
             *names,
             dest=leaf.path,

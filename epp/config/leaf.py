@@ -13,8 +13,11 @@ from dataclasses import dataclass
 from typing import Any, Final, get_args
 
 from epp.endpoints.types import EndpointSpec
+from epp.flow.admission import Objective
 
-__all__ = ["ENVIRONMENT_PREFIX", "Leaf", "LeafKind", "Rules", "Secret", "leaf_of", "rules", "spelled"]
+__all__ = [
+    "ENVIRONMENT_PREFIX", "REPEATABLE", "Leaf", "LeafKind", "Rules", "Secret", "leaf_of", "rules", "spelled",
+]  # fmt: skip
 
 ENVIRONMENT_PREFIX: Final = "EPP_"
 
@@ -40,6 +43,11 @@ class LeafKind(enum.StrEnum):
     SIZE = "size"
     CREDENTIAL = "text, never shown"
     ENDPOINTS = "endpoint, repeatable"
+    OBJECTIVES = "name=priority, repeatable"
+
+
+# Kinds with several values: flags that may be given more than once, lists in the file.
+REPEATABLE: Final = frozenset({LeafKind.ENDPOINTS, LeafKind.OBJECTIVES})
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,5 +127,6 @@ def _kind(attribute: str, annotation: Any) -> LeafKind:
         str: LeafKind.TEXT,
         Secret: LeafKind.CREDENTIAL,
         EndpointSpec: LeafKind.ENDPOINTS,
+        Objective: LeafKind.OBJECTIVES,
     }
     return by_type[types[0]]

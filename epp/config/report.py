@@ -1,5 +1,6 @@
 """The effective configuration for people and for programs: every value with where it comes from."""
 
+import json
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -23,6 +24,7 @@ def config_as_dict(config: EffectiveConfig) -> dict[str, Any]:
         "plugins": [_plugin_as_dict(config, plugin) for plugin in config.plugins],
         "profiles": [_profile_as_dict(config, profile) for profile in config.profiles],
         "handler": config.handler,
+        "detector": config.detector,
         "views": [_view_as_dict(config, view) for view in config.views],
         "warnings": list(config.warnings),
         "notes": list(config.notes),
@@ -68,7 +70,7 @@ def _parameters(config: EffectiveConfig, plugin: PluginInstance) -> Iterator[tup
     """Key, value and source of what a plugin is built with; index parameters belong to its view."""
     for key, value in parameter_values(plugin.parameters).items():
         if key not in _INDEX_KEYS and value is not None:
-            yield key, value, config.provenance.get(f"{plugin.path}.parameters.{key}", "default")
+            yield key, value, config.provenance.get(f"{plugin.parameters_path}.{key}", "default")
 
 
 def _view_values(config: EffectiveConfig, view: View) -> Iterator[tuple[str, Any, str]]:
@@ -83,6 +85,7 @@ def config_as_text(config: EffectiveConfig) -> str:
     for profile in config.profiles:
         rows += _profile_rows(config, profile)
     rows.append(("profile handler", config.handler, _origin(config, config.handler)))
+    rows.append(("saturation detector", config.detector, _origin(config, config.detector)))
     rows.append(("", "", ""))
     for plugin in config.plugins:
         rows.append((f"plugin {plugin.name}", plugin.type, plugin.origin))
@@ -123,7 +126,9 @@ def _origin(config: EffectiveConfig, name: str) -> str:
 
 
 def _shown(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    if isinstance(value, bool | list | dict):
+        return json.dumps(value)
+    return str(value)
 
 
 def _aligned(rows: list[_Row]) -> str:

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from epp.config.document import Node, Scalar, SequenceNode, parse
 from epp.config.environment import SETTINGS_VARIABLE, read_environment
-from epp.config.leaf import Leaf, LeafKind, spelled
+from epp.config.leaf import REPEATABLE, Leaf, spelled
 from epp.config.reader import Reader
 from epp.config.settings import Settings, leaves, sections
 from epp.config.values import credential, read_value
@@ -70,7 +70,7 @@ def _from_environment(
 ) -> list[_Given]:
     by_variable = {leaf.variable: leaf for leaf in table}
     texts = {
-        name: text.split() if by_variable[name].kind is LeafKind.ENDPOINTS else [text]
+        name: text.split() if by_variable[name].kind in REPEATABLE else [text]
         for name, text in values.items()
         if name in by_variable
     }

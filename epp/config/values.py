@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from epp.config.document import Entry, MappingNode, Node, Scalar, SequenceNode, describe
 from epp.config.leaf import Leaf, LeafKind, Secret
+from epp.config.objectives import read_objectives
 from epp.config.reader import Reader, closest, listed
 from epp.config.units import format_duration, format_size, parse_duration, parse_size
 from epp.endpoints.spec import parse_endpoint
@@ -22,6 +23,8 @@ def read_value(reader: Reader, leaf: Leaf, node: Node, path: str) -> Any:
     """
     if leaf.kind is LeafKind.ENDPOINTS:
         return _endpoints(reader, node, path)
+    if leaf.kind is LeafKind.OBJECTIVES:
+        return read_objectives(reader, node, path)
     value = _READERS[leaf.kind](reader, node, path)
     wrong = "" if value is None else _broken_rule(leaf, value)
     if wrong:
@@ -141,6 +144,8 @@ def show_value(leaf: Leaf, value: Any) -> str:
         return format_size(value)
     if leaf.kind is LeafKind.SWITCH:
         return str(value).lower()
+    if leaf.kind is LeafKind.OBJECTIVES:
+        return " ".join(f"{objective.name}={objective.priority}" for objective in value)
     if leaf.kind is LeafKind.ENDPOINTS:
         return " ".join(",".join([spec.url, *(f"{k}={v}" for k, v in spec.labels.items())]) for spec in value)
     return str(value)

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from epp.config.compatibility import UNBUILT_TYPES
 from epp.config.settings import Settings, leaves, sections
 from epp.config.values import show_default
-from epp.scheduling.catalog import default_registry
+from epp.config.catalog import default_registry
 from epp.scheduling.registry import PluginKind, PluginType, params_of
 
 DOCUMENT = pathlib.Path(__file__).resolve().parents[2] / "docs" / "configuration.md"

@@ -17,7 +17,7 @@ from epp.config.compatibility import (
 from epp.config.load import API_VERSIONS, load_config
 from epp.config.settings import leaves
 from epp.config.settings_load import load_settings
-from epp.scheduling.catalog import default_registry
+from epp.config.catalog import default_registry
 from epp.scheduling.registry import params_of
 from tests.config.config_texts import ROOT
 from tests.config.reference_tables import DOCUMENT, renewed

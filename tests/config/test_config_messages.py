@@ -9,7 +9,7 @@ from epp.config import load_config
 from epp.config.compatibility import DATA_LAYER_KEYS, DETECTOR_DEFAULTS, FLOW_CONTROL_KEYS, UNBUILT_TYPES
 from epp.config.settings import leaves
 from epp.errors import ConfigError
-from epp.scheduling.catalog import default_registry
+from epp.config.catalog import default_registry
 from epp.scheduling.registry import params_of
 from tests.config.config_texts import ROOT
 

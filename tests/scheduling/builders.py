@@ -91,6 +91,7 @@ class DropFilter:
     name: str
     slots: Sequence[int]
     type: str = "drop-filter"
+    volatility: str = "request"
     seen: list[list[int]] = field(default_factory=list)
 
     def filter(self, cycle):

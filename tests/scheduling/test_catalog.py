@@ -2,7 +2,7 @@
 
 import pytest
 
-from epp.scheduling.catalog import default_registry
+from epp.config.catalog import default_registry
 from epp.scheduling.producers.approx_prefix_cache import ApproxPrefixCacheProducer, PrefixIndexParameters
 from epp.scheduling.registry import NoParameters, PluginKind, PluginType, Registry, params_of
 from tests.scheduling.builders import context

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from epp.scheduling.catalog import default_registry
+from epp.config.catalog import default_registry
 from epp.scheduling.producers.approx_prefix_cache import PrefixIndexParameters
 from epp.scheduling.registry import params_of
 
