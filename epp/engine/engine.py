@@ -75,11 +75,6 @@ class Engine:
         self._release(sequence)
         return True
 
-    def abort_all(self) -> None:
-        """Drop every request."""
-        for request_id in list(self._sequences):
-            self.abort(request_id)
-
     def reset_prefix_cache(self, *, external: bool = False) -> bool:
         """Forget the GPU tier, and with `external` the CPU tier too; False while a sequence holds blocks."""
         if self._gpu.free_blocks < self._gpu.capacity:

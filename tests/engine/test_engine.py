@@ -517,15 +517,18 @@ def test_aborting_what_is_not_live_does_nothing():
     assert not engine().abort("nobody")
 
 
-def test_abort_all_leaves_an_idle_engine():
+@pytest.mark.parametrize("name", ["a", "b"])
+def test_running_and_waiting_requests_can_be_aborted(name):
     server = engine(max_num_seqs=1)
-    for name in "abc":
-        server.submit(request(name, range(8), output=3), 0.0)
+    for each in "ab":
+        server.submit(request(each, range(8), output=3), 0.0)
     server.step(0.0)
-    server.abort_all()
 
+    assert server.abort(name)
+    server.check_integrity()
+    _, outputs = run(server, 1.0)
+    assert name not in outputs
     assert server.live_requests == 0
-    assert server.step(1.0).duration_s is None
 
 
 # -------------------------------------------------------------------- counters and gauges
