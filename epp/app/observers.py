@@ -58,6 +58,7 @@ class Observers:
             buffered_bytes=lambda: relay.buffered_bytes,
             running=core.director.running.counts,
             dropped_lines=lambda: self._writer.dropped,
+            saturation=lambda: _saturation(core, clock.monotonic()),
         )
         self.metrics = Metrics(
             sources,
@@ -107,6 +108,13 @@ class Observers:
     def scrape_failed(self, address: str, kind: str) -> None:
         """Count a failed scrape."""
         self.metrics.scrape_failed(address, kind)
+
+
+def _saturation(core: Core, now: float) -> float | None:
+    """How full the endpoints are that may be picked."""
+    state = core.state
+    routable = state.health.routable(core.table.pool.endpoints, now)
+    return state.admission.detector.saturation(routable, state.ledger, now)
 
 
 def _hits(core: Core, decision: Decision, endpoint: Endpoint) -> PredictedHit:
