@@ -40,7 +40,8 @@ __all__ = ["scheduling_types"]
 
 def scheduling_types() -> list[PluginType]:
     """Filters, scorers, pickers, the handler, the producer, and what is accepted without effect."""
-    return [*_filters(), *_scorers(), *_pickers(), *_others(), *inert_types()]
+    scorers = [*_load_scorers(), *_affinity_scorers()]
+    return [*_filters(), *scorers, *_pickers(), *_others(), *inert_types()]
 
 
 def _filters() -> list[PluginType]:
@@ -100,7 +101,7 @@ def _filters() -> list[PluginType]:
     ]
 
 
-def _scorers() -> list[PluginType]:
+def _load_scorers() -> list[PluginType]:
     scorer = PluginKind.SCORER
     return [
         PluginType(
@@ -121,25 +122,11 @@ def _scorers() -> list[PluginType]:
             "More free KV blocks, as scraped.",
         ),
         PluginType(
-            PrefixCacheScorer.type,
-            scorer,
-            PrefixCacheScorerParameters,
-            PrefixCacheScorer.build,
-            "A longer cached prefix of the request.",
-        ),
-        PluginType(
             ActiveRequestScorer.type,
             scorer,
             ActiveRequestParameters,
             ActiveRequestScorer.build,
             "Fewer requests of this router in flight.",
-        ),
-        PluginType(
-            NoHitLruScorer.type,
-            scorer,
-            NoHitLruParameters,
-            NoHitLruScorer.build,
-            "Spreads requests that nobody has cached.",
         ),
         PluginType(
             LoadAwareScorer.type,
@@ -154,6 +141,26 @@ def _scorers() -> list[PluginType]:
             TokenLoadParameters,
             TokenLoadScorer.build,
             "Fewer uncached prompt tokens to compute, this request's included.",
+        ),
+    ]
+
+
+def _affinity_scorers() -> list[PluginType]:
+    scorer = PluginKind.SCORER
+    return [
+        PluginType(
+            PrefixCacheScorer.type,
+            scorer,
+            PrefixCacheScorerParameters,
+            PrefixCacheScorer.build,
+            "A longer cached prefix of the request.",
+        ),
+        PluginType(
+            NoHitLruScorer.type,
+            scorer,
+            NoHitLruParameters,
+            NoHitLruScorer.build,
+            "Spreads requests that nobody has cached.",
         ),
         PluginType(
             LoraAffinityScorer.type,

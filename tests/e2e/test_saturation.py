@@ -63,6 +63,17 @@ async def test_when_every_endpoint_is_full_the_next_request_gets_429_and_later_o
     assert await router.sample("epp_requests_dropped_total", reason="rejected-saturated") >= 1
 
 
+async def test_requests_beyond_the_routers_own_limit_get_503(fleet, route):
+    router = await route(*await fleet(2), max_requests=1)
+
+    async with one_in_flight(router):
+        refused = await router.chat()
+
+    assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
+    assert refused.headers["x-llm-d-request-dropped-reason"] == "rejected-router-overloaded"
+    assert refused.json()["error"]["code"] == "router_overloaded"
+
+
 @pytest.mark.parametrize("header", ["x-llm-d-inference-objective", "x-gateway-inference-objective"])
 async def test_only_requests_of_negative_priority_are_shed_while_the_pool_is_saturated(fleet, route, header):
     [server] = await fleet(1)
