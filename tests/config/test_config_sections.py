@@ -195,6 +195,19 @@ def test_a_reference_to_a_plugin_that_is_refused_is_not_reported_again():
     ]
 
 
+def test_types_of_other_versions_are_accepted_with_their_defaults():
+    config = config_of("""\
+        plugins:
+        - type: queue-scorer
+        - type: models-data-source
+          parameters: {path: /v1/models}
+        """)
+
+    assert config.notes == (
+        "plugins[1].type: models-data-source: Accepted with its defaults, configures nothing.",
+    )
+
+
 def test_an_inert_plugin_in_a_profile_does_nothing_and_is_told():
     config = config_of("""\
         plugins:

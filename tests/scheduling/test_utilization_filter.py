@@ -62,4 +62,5 @@ def test_conditions_are_needed_and_the_cache_is_a_share():
 
     assert (empty.key, empty.message) == ("conditions", "must not be empty")
     assert (percent.key, percent.message) == ("maxValue", "must be at most 1 for kv-cache-utilization")
-    assert list(UtilizationCondition("waiting-queue", 80.0).faults()) == []
+    fine = UtilizationCondition("waiting-queue", 80.0)
+    assert list(fine.faults()) == list(UtilizationFilterParameters((fine,)).faults()) == []
