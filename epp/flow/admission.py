@@ -1,6 +1,6 @@
 """Who is let in: requests of negative priority only while there is room."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
@@ -43,7 +43,7 @@ class Admission:
                 return self.priorities.get(name, DEFAULT_PRIORITY)
         return DEFAULT_PRIORITY
 
-    def check(self, priority: int, endpoints: Sequence[Endpoint], ledger: Ledger, now: float) -> None:
+    def check(self, priority: int, endpoints: tuple[Endpoint, ...], ledger: Ledger, now: float) -> None:
         """Let the request in, or not. `endpoints` are those that may be picked for it.
 
         Raises:

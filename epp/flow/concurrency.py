@@ -1,6 +1,5 @@
 """concurrency-detector: saturation by this router's own requests in flight."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -78,7 +77,7 @@ class ConcurrencyDetector:
             headroom=parameters.headroom,
         )
 
-    def saturation(self, endpoints: Sequence[Endpoint], ledger: Ledger, _now: float) -> float | None:
+    def saturation(self, endpoints: tuple[Endpoint, ...], ledger: Ledger, _now: float) -> float | None:
         """From 0 (idle) to 1 (as much as all may have) and above; None without endpoints."""
         if not endpoints:
             return None
@@ -90,12 +89,12 @@ class ConcurrencyDetector:
 
     def filter(self, cycle: Cycle) -> tuple[Endpoint, ...]:
         """The candidates below the maximum and the headroom above it; maybe none, which is a 429."""
-        columns = self._columns(cycle.ledger)
-        limit = self._limit
-        kept = tuple(
-            e for e in cycle.candidates if all(column[e.slot] < most * limit for column, most in columns)
-        )
-        return kept if len(kept) < len(cycle.candidates) else cycle.candidates
+        slots, kept = cycle.slots(), cycle.candidates
+        for column, most in self._columns(cycle.ledger):
+            limit = most * self._limit
+            if max(slots.read(column), default=0) >= limit:
+                kept = tuple(e for e in kept if column[e.slot] < limit)
+        return kept
 
     def _columns(self, ledger: Ledger) -> list[tuple[list[int], int]]:
         counted = ((ledger.requests, self._max_requests), (ledger.tokens, self._max_tokens))

@@ -1,6 +1,5 @@
 """What flow control asks of a saturation detector."""
 
-from collections.abc import Sequence
 from typing import ClassVar, Protocol
 
 from epp.endpoints.ledger import Ledger
@@ -15,6 +14,6 @@ class SaturationDetector(Protocol):
     type: ClassVar[str]
     name: str
 
-    def saturation(self, endpoints: Sequence[Endpoint], ledger: Ledger, now: float) -> float | None:
+    def saturation(self, endpoints: tuple[Endpoint, ...], ledger: Ledger, now: float) -> float | None:
         """From 0 (idle) to 1 (nobody has room) and above; None when nothing is known."""
         ...

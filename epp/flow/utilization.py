@@ -1,11 +1,12 @@
 """utilization-detector: saturation by what endpoints report."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
+from epp.endpoints.identity_cache import IdentityCache
 from epp.endpoints.ledger import Ledger
-from epp.endpoints.types import Endpoint
+from epp.endpoints.types import Endpoint, EndpointMetrics
 from epp.scheduling.contracts import BuildContext, Cycle, Volatility
 from epp.scheduling.registry import param
 
@@ -58,6 +59,15 @@ class Thresholds:
     kv_usage: float = 0.8
 
 
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """How much of its thresholds an endpoint has reached, by its last scrape."""
+
+    slot: int
+    address: str
+    share: float
+
+
 class UtilizationDetector:
     """Saturation from requests waiting and KV blocks in use, as scraped.
 
@@ -86,6 +96,7 @@ class UtilizationDetector:
         self._thresholds = thresholds or Thresholds()
         self._staleness_s = staleness_s
         self._limit = 1.0 + headroom
+        self._shares: IdentityCache[tuple[_Told, ...]] = IdentityCache()
 
     @classmethod
     def build(
@@ -107,34 +118,40 @@ class UtilizationDetector:
             headroom=parameters.headroom,
         )
 
-    def saturation(self, endpoints: Sequence[Endpoint], _ledger: Ledger, now: float) -> float | None:
+    def saturation(self, endpoints: tuple[Endpoint, ...], _ledger: Ledger, now: float) -> float | None:
         """From 0 (idle) to 1 (every endpoint is at a threshold); None when nothing is known."""
-        known = [
-            min(1.0, share)
-            for endpoint in endpoints
-            if (share := self._share(endpoint)) is not None and self._is_fresh(endpoint, now)
-        ]
+        known = [min(1.0, told.share) for told in self._told(endpoints) if self._is_fresh(told.address, now)]
         return sum(known) / len(known) if known else None
 
     def filter(self, cycle: Cycle) -> tuple[Endpoint, ...]:
         """The candidates below the thresholds and the headroom above them; all when none is."""
-        kept = tuple(e for e in cycle.candidates if not self._is_over(e, cycle.now))
-        return kept if kept and len(kept) < len(cycle.candidates) else cycle.candidates
+        limit = self._limit
+        over = {
+            told.slot
+            for told in self._told(cycle.candidates)
+            if told.share >= limit and self._is_fresh(told.address, cycle.now)
+        }
+        if not over or len(over) == len(cycle.candidates):
+            return cycle.candidates
+        return tuple(e for e in cycle.candidates if e.slot not in over)
 
-    def _is_over(self, endpoint: Endpoint, now: float) -> bool:
-        share = self._share(endpoint)
-        return share is not None and share >= self._limit and self._is_fresh(endpoint, now)
+    def _told(self, endpoints: tuple[Endpoint, ...]) -> tuple[_Told, ...]:
+        """Those of `endpoints` that tell a number, whatever its age."""
+        told = self._shares.get(endpoints)
+        if told is None:
+            shares = ((e, _share(e.metrics, self._thresholds)) for e in endpoints)
+            told = tuple(_Told(e.slot, e.address, share) for e, share in shares if share is not None)
+            self._shares.put(endpoints, told)
+        return told
 
-    def _share(self, endpoint: Endpoint) -> float | None:
-        """How much of its thresholds the endpoint has reached, whatever the age of its metrics."""
-        metrics, thresholds = endpoint.metrics, self._thresholds
-        if metrics is None:
-            return None
-        if metrics.waiting is None:
-            return None if metrics.kv_usage is None else metrics.kv_usage / thresholds.kv_usage
-        waiting = metrics.waiting / thresholds.queue_depth
-        return waiting if metrics.kv_usage is None else max(waiting, metrics.kv_usage / thresholds.kv_usage)
-
-    def _is_fresh(self, endpoint: Endpoint, now: float) -> bool:
-        scraped_at = self._scraped_at(endpoint.address)
+    def _is_fresh(self, address: str, now: float) -> bool:
+        scraped_at = self._scraped_at(address)
         return scraped_at is not None and now - scraped_at <= self._staleness_s
+
+
+def _share(metrics: EndpointMetrics | None, thresholds: Thresholds) -> float | None:
+    """How much of its thresholds an endpoint has reached."""
+    if metrics is None:
+        return None
+    numbers = ((metrics.waiting, thresholds.queue_depth), (metrics.kv_usage, thresholds.kv_usage))
+    return max((value / most for value, most in numbers if value is not None), default=None)

@@ -1,9 +1,9 @@
 """token-load-scorer."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar
 
+from epp.scheduling.columns import add_weighted
 from epp.scheduling.contracts import BuildContext, Column, Cycle, SegmentColumn, Volatility
 from epp.scheduling.registry import param
 
@@ -46,22 +46,22 @@ class TokenLoadScorer:
 
     def score(self, cycle: Cycle) -> Column:
         """One number in [0, 1] a candidate."""
-        in_flight = cycle.slots().read(cycle.ledger.tokens)
-        prompt, most = cycle.prompt_tokens, self._threshold
-        return [
-            1.0 - min(tokens + max(0.0, prompt - held), most) / most
-            for tokens, held in zip(in_flight, _held_tokens(cycle), strict=True)
-        ]
+        slots, most = cycle.slots(), self._threshold
+        in_flight = [float(tokens) for tokens in slots.read(cycle.ledger.tokens)]
+        loads = add_weighted(in_flight, [(_to_compute(cycle), 1.0)], slots)
+        return [1.0 - load / most if load < most else 0.0 for load in loads]
 
 
-def _held_tokens(cycle: Cycle) -> Iterable[float]:
-    """Tokens of the request that each candidate holds."""
-    slots = cycle.slots()
-    columns = [
-        SegmentColumn(
-            slots, 0.0, tuple((mask, blocks * match.block_tokens) for mask, blocks in match.segments)
-        )
+def _to_compute(cycle: Cycle) -> SegmentColumn:
+    """Tokens of the request that each candidate does not hold."""
+    held = sorted(
+        (blocks * match.block_tokens, mask)
         for match in cycle.matches.values()
-        if match.segments
-    ]
-    return map(max, *columns) if len(columns) > 1 else columns[0] if columns else [0.0] * len(slots)
+        for mask, blocks in match.segments
+    )
+    segments = []
+    taken = 0
+    for tokens, mask in reversed(held):
+        segments.append((mask & ~taken, max(0.0, cycle.prompt_tokens - tokens)))
+        taken |= mask
+    return SegmentColumn(cycle.slots(), float(cycle.prompt_tokens), tuple(segments))
