@@ -1,6 +1,5 @@
 """The effective configuration for people and for programs: every value with where it comes from."""
 
-import json
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -89,7 +88,11 @@ def config_as_text(config: EffectiveConfig) -> str:
     rows.append(("", "", ""))
     for plugin in config.plugins:
         rows.append((f"plugin {plugin.name}", plugin.type, plugin.origin))
-        rows += [(f"  {key}", _shown(value), source) for key, value, source in _parameters(config, plugin)]
+        rows += [
+            (f"  {path}", _shown(value), config.provenance.get(f"{plugin.parameters_path}.{path}", source))
+            for key, told, source in _parameters(config, plugin)
+            for path, value in _single_values(key, told)
+        ]
     for view in config.views:
         rows += _view_rows(config, view)
     remarks = [f"warning: {text}" for text in config.warnings] + [f"note: {text}" for text in config.notes]
@@ -125,10 +128,20 @@ def _origin(config: EffectiveConfig, name: str) -> str:
     return next(plugin.origin for plugin in config.plugins if plugin.name == name)
 
 
+def _single_values(path: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """A value that may be a list or a mapping, taken apart: `conditions[0].metric`, `matchLabels.zone`."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _single_values(f"{path}.{key}", inner)
+    elif isinstance(value, list):
+        for number, inner in enumerate(value):
+            yield from _single_values(f"{path}[{number}]", inner)
+    elif value is not None:
+        yield path, value
+
+
 def _shown(value: Any) -> str:
-    if isinstance(value, bool | list | dict):
-        return json.dumps(value)
-    return str(value)
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _aligned(rows: list[_Row]) -> str:

@@ -146,7 +146,7 @@ def test_lists_and_mappings_are_read_with_the_place_of_every_value():
     }
 
 
-def test_lists_and_mappings_are_shown_as_json_and_durations_as_they_are_written():
+def test_lists_and_mappings_are_shown_value_by_value_and_as_json():
     config = deep("names: [a], inners: [{key: x}], texts: {a: b}, age: 0.25")
     parameters = config_as_dict(config)["plugins"][0]["parameters"]
 
@@ -157,7 +157,14 @@ def test_lists_and_mappings_are_shown_as_json_and_durations_as_they_are_written(
         "age": "250ms",
     }
     lines = [line.split() for line in config_as_text(config).splitlines()]
-    assert ["texts", '{"a":', '"b"}', "line", "5"] in lines
+    start = lines.index(["plugin", "deep", "deep", "line", "4"])
+    assert lines[start + 1 : start + 6] == [
+        ["names[0]", "a", "line", "5"],
+        ["inners[0].key", "x", "line", "5"],
+        ["inners[0].limit", "1.0", "default"],
+        ["texts.a", "b", "line", "5"],
+        ["age", "250ms", "line", "5"],
+    ]
 
 
 def test_what_a_list_holds_decides_the_hash():
