@@ -30,7 +30,7 @@ def create_app() -> FrontDoor:
         await receive()
         runtime = Runtime(settings, config)
         await runtime.start()
-        door.attach(runtime.relay, runtime.control)
+        runtime.attach_to(door)
         await send({"type": "lifespan.startup.complete"})
         await receive()
         runtime.begin_drain()

@@ -2,7 +2,8 @@
 
 All names follow from the attribute: `upstream.first_byte_timeout_s` is `upstream.firstByteTimeout`,
 `--upstream-first-byte-timeout` and `EPP_UPSTREAM_FIRST_BYTE_TIMEOUT`. The kind follows from the type and the
-unit: `…_s` is a duration, `…_bytes` a size.
+unit: `…_s` is a duration, `…_bytes` a size. A tuple is a list: its flag may be repeated, and its variable
+holds values separated by blanks.
 """
 
 import dataclasses
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Final, get_args
 
 from epp.endpoints.types import EndpointSpec
+from epp.security import ClientKey, Network
 
 __all__ = ["ENVIRONMENT_PREFIX", "Leaf", "LeafKind", "Rules", "Secret", "leaf_of", "rules", "spelled"]
 
@@ -40,6 +42,13 @@ class LeafKind(enum.StrEnum):
     SIZE = "size"
     CREDENTIAL = "text, never shown"
     ENDPOINTS = "endpoint, repeatable"
+    CLIENT_KEYS = "text, never shown, repeatable"
+    NETWORKS = "network, repeatable"
+
+    @property
+    def repeatable(self) -> bool:
+        """A list of values."""
+        return self in (LeafKind.ENDPOINTS, LeafKind.CLIENT_KEYS, LeafKind.NETWORKS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +78,7 @@ def rules(
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """One setting. `branch` is the attribute of its section, "" at the top level."""
+    """One setting. `branch` is the attribute of its section, dotted where nested, "" at the top level."""
 
     branch: str
     attribute: str
@@ -94,7 +103,7 @@ class Leaf:
         return ENVIRONMENT_PREFIX + "_".join(self._words()).upper()
 
     def _words(self) -> list[str]:
-        return f"{self.branch}_{self.attribute.removesuffix('_s')}".strip("_").split("_")
+        return f"{self.branch}_{self.attribute.removesuffix('_s')}".strip("_").replace(".", "_").split("_")
 
 
 def spelled(attribute: str) -> str:
@@ -108,7 +117,7 @@ def leaf_of(branch: str, field: dataclasses.Field[Any]) -> Leaf:
 
 
 def _kind(attribute: str, annotation: Any) -> LeafKind:
-    types = get_args(annotation) or (annotation,)
+    types = (annotation,) if annotation is Network else get_args(annotation) or (annotation,)
     if attribute.endswith("_s"):
         return LeafKind.DURATION
     if attribute.endswith("_bytes"):
@@ -119,5 +128,7 @@ def _kind(attribute: str, annotation: Any) -> LeafKind:
         str: LeafKind.TEXT,
         Secret: LeafKind.CREDENTIAL,
         EndpointSpec: LeafKind.ENDPOINTS,
+        ClientKey: LeafKind.CLIENT_KEYS,
+        Network: LeafKind.NETWORKS,
     }
     return by_type[types[0]]

@@ -31,6 +31,8 @@ def record_of(
         request_id=exchange.head.request_id,
         method=exchange.head.method,
         path=exchange.head.path,
+        client=exchange.head.client,
+        key_name=exchange.head.key_name,
         arrived=exchange.arrived,
         ended_at=now,
         reason=reason,
