@@ -4,6 +4,7 @@ import asyncio
 import logging
 import ssl
 from collections.abc import Coroutine
+from dataclasses import replace
 from typing import Any
 
 from epp import __version__
@@ -52,7 +53,8 @@ class Runtime:
         self.core = compose(config, core_options(settings))
         self.files = WatchedFiles()
         self.guards = build_guards(settings, self.files)
-        self.pool = UpstreamPool(upstream_settings(settings, self.guards.endpoint_tls))
+        upstream = upstream_settings(settings, self.guards.endpoint_tls)
+        self.pool = UpstreamPool(upstream)
         self.files.on_change(ENDPOINT_TLS, self._use_endpoint_tls)
         self.relay = Relay(
             self.core.director,
@@ -67,7 +69,11 @@ class Runtime:
         self.observers = Observers(
             settings, config, self.core, self.relay, self.clock, files=self.files, gate=self.guards.gate
         )
-        self.sources = PoolSources(settings, self.core, self.pool, self.clock, self.observers.scrape_failed)
+        # A pool of its own: a limit on connections for requests must not blind the scorers.
+        self.probe_pool = UpstreamPool(replace(upstream, max_connections_per_origin=0))
+        self.sources = PoolSources(
+            settings, self.core, self.probe_pool, self.clock, self.observers.scrape_failed
+        )
         self.draining = False
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._failed: dict[str, str] = {}
@@ -110,6 +116,7 @@ class Runtime:
             task.cancel()
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
         await self.sources.stop()
+        await self.probe_pool.close()
         await self.pool.close()
         logger.info("epp stopped")
         self.observers.stop()
@@ -121,6 +128,7 @@ class Runtime:
 
     async def _use_endpoint_tls(self, context: ssl.SSLContext) -> None:
         self.pool.use_tls(context)
+        self.probe_pool.use_tls(context)
 
     def _explain(self, exchange: Exchange, scope: Any) -> str | None:
         return receipt_line(self.core.state, exchange) if self.guards.access.allows(scope) else None

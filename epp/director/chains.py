@@ -1,7 +1,7 @@
 """From prompts to block hash chains, and from the index to matches."""
 
-from collections.abc import Generator, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from epp.director.tokens import TokenRatios
 from epp.director.views import TierView
@@ -9,7 +9,7 @@ from epp.prefix import PrefixIndex, chain_seed, hash_chain
 from epp.request.types import InferenceRequest, Prompt
 from epp.scheduling.contracts import PrefixMatch
 
-__all__ = ["PromptChains", "chain_summary", "hash_prompts", "match_views"]
+__all__ = ["PromptChains", "chain_summary", "hash_prompts", "match_views", "unhashed_bytes", "valued"]
 
 Chain = Sequence[int]
 
@@ -18,11 +18,15 @@ _TOKEN_ID_BYTES = 4
 
 @dataclass(frozen=True, slots=True)
 class PromptChains:
-    """The chains of all prompts of a request, by block size in bytes; `family` is the first block's hash."""
+    """The chains of all prompts of a request, by block size in bytes.
+
+    `family` is the first block's hash, `data_bytes` the length of all prompts together, hashed or not.
+    """
 
     by_block_bytes: dict[int, tuple[Chain, ...]]
     token_ids: bool
     family: int | None
+    data_bytes: int
 
     def of(self, view: TierView) -> tuple[Chain, ...]:
         """The chains for `view`, cut at its cap."""
@@ -63,7 +67,12 @@ def hash_prompts(
             chains.append((yield from hash_chain(prompt.data, seed, block_bytes, cap)))
         by_block_bytes[block_bytes] = tuple(chains)
     first = next((chain[0] for chains in by_block_bytes.values() for chain in chains if chain), None)
-    return PromptChains(by_block_bytes, any(p.token_ids for p in request.prompts), first)
+    return PromptChains(
+        by_block_bytes,
+        token_ids=any(p.token_ids for p in request.prompts),
+        family=first,
+        data_bytes=sum(len(p.data) for p in request.prompts),
+    )
 
 
 def prompt_tokens(request: InferenceRequest, ratio: float) -> int:
@@ -103,6 +112,25 @@ def match_views(
         segments = _summed(per_prompt)
         matches[view.name] = PrefixMatch(segments, total, block_tokens(view, chains, ratios, model))
     return matches
+
+
+def valued(
+    matches: Mapping[str, PrefixMatch],
+    views: Sequence[TierView],
+    chains: PromptChains,
+    ratios: TokenRatios,
+    model: str,
+) -> dict[str, PrefixMatch]:
+    """`matches` with what their blocks are worth by what was learned since."""
+    return {
+        view.name: replace(matches[view.name], block_tokens=block_tokens(view, chains, ratios, model))
+        for view in views
+    }
+
+
+def unhashed_bytes(view: TierView, chains: PromptChains) -> int:
+    """Bytes of the prompts that no block of `view` stands for: their tails, and what is beyond its cap."""
+    return chains.data_bytes - view.block_bytes * sum(len(chain) for chain in chains.of(view))
 
 
 def _summed(per_prompt: list[list[tuple[int, int]]]) -> tuple[tuple[int, int], ...]:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from epp.director.chains import PromptChains, hash_prompts, match_views, prompt_tokens, text_bytes
+from epp.director.chains import PromptChains, hash_prompts, match_views, prompt_tokens, text_bytes, valued
 from epp.director.claims import Claims, OutputLengths
 from epp.director.exchange import Exchange, Hold
 from epp.director.outcome import record_of
@@ -25,7 +25,7 @@ from epp.prefix import PrefixIndex
 from epp.request import api_of, decode_body, parse_request
 from epp.request.types import Api, InferenceRequest
 from epp.response.types import Usage
-from epp.scheduling.contracts import Cycle, Decision
+from epp.scheduling.contracts import Cycle, Decision, PrefixMatch
 from epp.scheduling.scheduler import Scheduler
 
 __all__ = ["Director", "Limits"]
@@ -332,8 +332,8 @@ class Director:
             self.running.leave(exchange.counted_as)
         output_tokens = usage.completion_tokens if usage else None
         if exchange.hold is not None:
-            self._finish(exchange, exchange.hold, output_tokens)
             self._learn(exchange, usage)
+            self._finish(exchange, exchange.hold, output_tokens)
         record = record_of(exchange, reason, now, usage=usage, response_bytes=response_bytes, error=error)
         for observer in self.observers:
             observer(record)
@@ -344,8 +344,17 @@ class Director:
             hold,
             _claimable(exchange),
             exchange.matches,
+            self._valued(exchange),
             output_tokens,
             same_incarnation=there is not None and there.incarnation == hold.endpoint.incarnation,
+        )
+
+    def _valued(self, exchange: Exchange) -> dict[str, PrefixMatch]:
+        """The matches that a claim was made with, by what is known after the answer."""
+        if exchange.chains is None or exchange.resolution is None:
+            return {}
+        return valued(
+            exchange.matches, self.state.views, exchange.chains, self.state.ratios, exchange.resolution.model
         )
 
     def _learn(self, exchange: Exchange, usage: Usage | None) -> None:
