@@ -22,6 +22,10 @@ class Pair:
         Path(self.cert).write_bytes(Path(other.cert).read_bytes())
         Path(self.key).write_bytes(Path(other.key).read_bytes())
 
+    def break_key(self) -> None:
+        """Put something else into the key's file."""
+        Path(self.key).write_text("not a key")
+
 
 class Authority:
     """A CA of its own whose files stand in `folder` under `name`."""
@@ -32,6 +36,10 @@ class Authority:
         self.name = name
         self.file = str(folder / f"{name}.ca.pem")
         self._authority.cert_pem.write_to_path(self.file)
+
+    def copy_to(self, file: Path) -> None:
+        """Put its certificate into `file`."""
+        file.write_bytes(Path(self.file).read_bytes())
 
     def issue(self, name: str = "", *identities: str) -> Pair:
         """A pair for `identities`, by default those of this machine."""

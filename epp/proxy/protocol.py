@@ -308,7 +308,7 @@ class HttpProtocol(HttpToolsProtocol):
             access_log=self.access_log,
             default_headers=self.server_state.default_headers,
             message_event=asyncio.Event(),
-            expect_100_continue=self.expect_100_continue,
+            expect_100_continue=self.expect_100_continue and version == "1.1",
             keep_alive=version == "1.1"
             and self.parser.should_keep_alive()
             and not self.server_state.draining,

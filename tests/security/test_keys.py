@@ -83,7 +83,7 @@ def test_a_faulty_line_of_a_file_is_told_by_its_number():
 
 @pytest.mark.parametrize("text", ["", "\n# nothing\n"])
 def test_a_file_without_keys_is_refused(text):
-    with pytest.raises(ValueError, match="^there is no key in it$"):
+    with pytest.raises(ValueError, match=r"^there is no key in it$"):
         parse_keys(text)
 
 
