@@ -11,6 +11,7 @@ from epp.app.watched import WatchedFiles
 from epp.config.leaf import Secret
 from epp.config.security_settings import ApiKeySettings
 from epp.config.settings import ReceiptSettings, Settings
+from epp.errors import ConfigError
 from epp.security import parse_key, parse_network
 from tests.e2e.kit import chat, eventually, free_port
 
@@ -86,6 +87,26 @@ async def test_details_of_the_pool_are_for_those_who_may_see_receipts(serve, rou
     assert set(shown) == {"ready", "reasons"}
     shown = (await router.client.get("/readyz", headers={"x-epp-admin-key": "k3y"})).json()
     assert endpoint.url.removeprefix("http://") in shown["detail"]["endpoints"]
+
+
+@pytest.mark.parametrize(
+    ("loopback", "headers", "status"),
+    [
+        (True, {}, 200),
+        (True, {"x-forwarded-for": "127.0.0.1"}, 403),
+        (True, {"x-forwarded-for": "127.0.0.1", "x-epp-admin-key": "k3y"}, 200),
+        (False, {}, 403),
+        (False, {"x-epp-admin-key": "k3z"}, 403),
+        (False, {"authorization": "Bearer one"}, 403),
+        (False, {"x-epp-admin-key": "k3y"}, 200),
+    ],
+)
+async def test_debug_is_for_those_who_may_see_receipts(serve, route, loopback, headers, status):
+    router = await route(
+        await serve(), api_keys=KEYS, admin_key=Secret("k3y"), receipts=ReceiptSettings(loopback=loopback)
+    )
+    for path in ("/debug/config", "/debug/decisions", "/debug/state"):
+        assert (await router.client.get(path, headers=headers)).status_code == status
 
 
 async def test_the_clients_credentials_pass_unless_keys_are_configured_and_never_with_probes(serve, route):
@@ -267,10 +288,8 @@ def _written(file: Path, content: bytes | None) -> Path:
         (b"\xff", "apiKeys: /{file}: it is not UTF-8"),
     ],
 )
-async def test_a_file_of_keys_that_cannot_be_used_ends_the_start(spawn, tmp_path, text, message):
+def test_a_file_of_keys_that_cannot_be_used_is_an_error_of_the_configuration(tmp_path, text, message):
     file = _written(tmp_path / "keys", text)
-    process = await spawn(
-        "serve", "--endpoint", "http://127.0.0.1:1", "--port", "0", "--api-keys-file", str(file)
-    )
-    assert await process.ended() == 2
-    assert message.format(file=str(file)[1:]) in process.stderr
+    with pytest.raises(ConfigError) as raised:
+        build_guards(Settings(api_keys=ApiKeySettings(file=str(file))), WatchedFiles())
+    assert [str(problem) for problem in raised.value.problems] == [message.format(file=str(file)[1:])]
