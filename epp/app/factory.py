@@ -1,17 +1,19 @@
 """The ASGI application for any server: `uvicorn --factory epp.app:create_app`."""
 
 import argparse
+import logging
 import os
-from pathlib import Path
 
 from starlette.types import Receive, Send
 
+from epp.app.files import picker_config, read_text
 from epp.app.front_door import FrontDoor
 from epp.app.runtime import Runtime
-from epp.config import load_config, load_settings
-from epp.config.builtin import builtin_config
+from epp.config import EffectiveConfig, Settings, load_settings
 
 __all__ = ["create_app"]
+
+logger = logging.getLogger("epp")
 
 
 def create_app() -> FrontDoor:
@@ -20,22 +22,13 @@ def create_app() -> FrontDoor:
     Raises:
         ConfigError: the settings or the configuration cannot be used.
     """
-    settings, _sources, _notices = load_settings(argparse.Namespace(), os.environ, _read_text)
-    text = _read_text(settings.config) if settings.config else builtin_config()
-    config = load_config(text, settings.config or "built-in default.yaml")
-    runtime: Runtime | None = None
+    settings, _sources, notices = load_settings(argparse.Namespace(), os.environ, read_text)
+    for notice in notices:
+        logger.warning("%s", notice)
+    config = picker_config(settings)
 
     async def lifespan(receive: Receive, send: Send) -> None:
-        nonlocal runtime
-        await receive()
-        runtime = Runtime(settings, config)
-        await runtime.start()
-        runtime.attach_to(door)
-        await send({"type": "lifespan.startup.complete"})
-        await receive()
-        runtime.begin_drain()
-        await runtime.stop()
-        await send({"type": "lifespan.shutdown.complete"})
+        await _live(door, settings, config, receive, send)
 
     door = FrontDoor(
         control_here=not settings.admin_port,
@@ -45,5 +38,22 @@ def create_app() -> FrontDoor:
     return door
 
 
-def _read_text(path: str) -> str:
-    return Path(path).read_text(encoding="utf-8")
+async def _live(
+    door: FrontDoor, settings: Settings, config: EffectiveConfig, receive: Receive, send: Send
+) -> None:
+    """Start and stop the router behind `door` when the server says so."""
+    await receive()
+    try:
+        runtime = Runtime(settings, config)
+        await runtime.start()
+    except Exception as error:
+        # A server takes an exception for an application without lifespan, and would go on without a router.
+        logger.exception("epp cannot start")
+        await send({"type": "lifespan.startup.failed", "message": str(error)})
+        return
+    runtime.attach_to(door)
+    await send({"type": "lifespan.startup.complete"})
+    await receive()
+    runtime.begin_drain()
+    await runtime.stop()
+    await send({"type": "lifespan.shutdown.complete"})

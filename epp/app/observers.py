@@ -13,6 +13,7 @@ from epp.compose import Core
 from epp.config import EffectiveConfig, Settings
 from epp.director.views import Tier, TierView, capacity_mismatch, capacity_tokens, predicted_hits
 from epp.endpoints.types import Endpoint
+from epp.errors import ConfigError, ConfigProblem
 from epp.observability.access_log import AccessLog
 from epp.observability.decisions import DecisionLog
 from epp.observability.guard import guarded
@@ -82,8 +83,7 @@ class Observers:
             MetricsOptions(pool_name=settings.pool_name),
         )
         self.decisions = DecisionLog(settings.receipts.keep, clock.wall, partial(_hits, core))
-        file = settings.access_log.file
-        self._writer = LineWriter(Path(file)) if file else LineWriter(stream=sys.stdout.buffer)
+        self._writer = _line_writer(settings.access_log.file)
         self._access_log = AccessLog(
             self._writer.write, clock.wall, human=self._human, prefix=settings.access_log.prefix
         )
@@ -129,6 +129,17 @@ def _hits(core: Core, decision: Decision, endpoint: Endpoint) -> PredictedHit:
         return PredictedHit()
     hits = predicted_hits(core.state.views, endpoint, cycle.matches, cycle.prompt_tokens)
     return PredictedHit(hits.get(Tier.GPU), hits.get(Tier.CPU))
+
+
+def _line_writer(file: str | None) -> LineWriter:
+    if file is None:
+        return LineWriter(stream=sys.stdout.buffer)
+    try:
+        return LineWriter(Path(file))
+    except OSError as error:
+        remedy = "name a file that epp may write to"
+        problem = ConfigProblem("accessLog.file", f"{file} cannot be opened: {error.strerror}", remedy)
+        raise ConfigError([problem], "settings") from None
 
 
 def _human(settings: Settings) -> bool:

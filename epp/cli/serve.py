@@ -4,18 +4,10 @@ import argparse
 import os
 import sys
 from collections.abc import Callable
-from pathlib import Path
 
+from epp.app.files import picker_config, read_text
 from epp.app.server import Started, serve
-from epp.config import (
-    EffectiveConfig,
-    Settings,
-    add_settings_flags,
-    load_any_config,
-    load_config,
-    load_settings,
-)
-from epp.config.builtin import builtin_config
+from epp.config import EffectiveConfig, Settings, add_settings_flags, load_settings
 from epp.errors import ConfigError, ConfigProblem
 
 __all__ = ["add_parser", "run", "serve_until_signal"]
@@ -49,31 +41,13 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 def run(arguments: argparse.Namespace) -> int:
     """Serve until SIGTERM or SIGINT."""
-    settings, _sources, notices = load_settings(arguments, os.environ, _read_text)
+    settings, _sources, notices = load_settings(arguments, os.environ, read_text)
     for notice in notices:
         print(f"epp: {notice}", file=sys.stderr)
     if not settings.endpoint:
         remedy = "give --endpoint http://host:port once for each vLLM server; `epp demo` needs none"
         raise ConfigError([ConfigProblem("endpoint", "no endpoint is configured", remedy)], "settings")
     return serve_until_signal(settings, picker_config(settings))
-
-
-def picker_config(settings: Settings) -> EffectiveConfig:
-    """The configuration that the settings name, else the built-in one.
-
-    Raises:
-        ConfigError: it cannot be read or used.
-    """
-    if settings.config is None:
-        return load_config(builtin_config(), "built-in default.yaml")
-    try:
-        text = _read_text(settings.config)
-    except (OSError, UnicodeDecodeError) as error:
-        problem = ConfigProblem(
-            "config", f"{settings.config} cannot be read: {error}", "name a readable YAML file"
-        )
-        raise ConfigError([problem], "settings") from None
-    return load_any_config(text, settings.config)[1]
 
 
 def serve_until_signal(
@@ -83,10 +57,7 @@ def serve_until_signal(
     try:
         serve(settings, config, on_started)
     except OSError as error:
-        print(f"epp: cannot listen on {settings.host}:{settings.port}: {error}", file=sys.stderr)
+        address = error.filename or f"{settings.host}:{settings.port}"
+        print(f"epp: cannot listen on {address}: {error.strerror}", file=sys.stderr)
         return 1
     return 0
-
-
-def _read_text(path: str) -> str:
-    return Path(path).read_text(encoding="utf-8")
