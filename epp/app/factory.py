@@ -51,7 +51,7 @@ async def _live(
         logger.exception("epp cannot start")
         await send({"type": "lifespan.startup.failed", "message": str(error)})
         return
-    door.attach(runtime.relay, runtime.control)
+    runtime.attach_to(door)
     await send({"type": "lifespan.startup.complete"})
     await receive()
     runtime.begin_drain()

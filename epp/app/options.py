@@ -1,5 +1,6 @@
 """From server settings to what each adapter and the core want."""
 
+import ssl
 import time
 
 from epp.compose import CoreOptions
@@ -49,8 +50,8 @@ def core_options(settings: Settings) -> CoreOptions:
     )
 
 
-def upstream_settings(settings: Settings) -> UpstreamSettings:
-    """Timeouts and limits of connections to endpoints."""
+def upstream_settings(settings: Settings, tls: ssl.SSLContext | None = None) -> UpstreamSettings:
+    """Timeouts and limits of connections to endpoints; `tls` as in `UpstreamSettings.ssl_context`."""
     upstream = settings.upstream
     return UpstreamSettings(
         connect_timeout_s=upstream.connect_timeout_s,
@@ -59,6 +60,8 @@ def upstream_settings(settings: Settings) -> UpstreamSettings:
         total_timeout_s=upstream.total_timeout_s,
         keep_alive_s=upstream.keep_alive_s,
         max_connections_per_origin=upstream.max_connections_per_endpoint,
+        ssl_context=tls,
+        server_name=upstream.tls.server_name,
     )
 
 

@@ -2,20 +2,22 @@
 
 import asyncio
 import logging
+import ssl
 from collections.abc import Coroutine
 from dataclasses import replace
 from typing import Any
 
 from epp import __version__
-from epp.api.access import AccessPolicy
 from epp.api.app import create_control_app
 from epp.api.ports import Ports
 from epp.app.front_door import FrontDoor, admin_door
+from epp.app.guards import ENDPOINT_TLS, build_guards
 from epp.app.observers import Observers
 from epp.app.options import core_options, proxy_settings, upstream_settings
 from epp.app.readiness import readiness
 from epp.app.routes import RELAYED_ROUTES
 from epp.app.sources import PoolSources
+from epp.app.watched import WatchedFiles
 from epp.clock import Clock, SystemClock
 from epp.compose import compose
 from epp.config import EffectiveConfig, Settings
@@ -49,14 +51,26 @@ class Runtime:
         self.clock = clock or SystemClock()
         self.proxy_settings = proxy_settings(settings)
         self.core = compose(config, core_options(settings))
-        self.access = AccessPolicy(settings.admin_key.value if settings.admin_key else None)
-        self.pool = UpstreamPool(upstream_settings(settings))
+        self.files = WatchedFiles()
+        self.guards = build_guards(settings, self.files)
+        upstream = upstream_settings(settings, self.guards.endpoint_tls)
+        self.pool = UpstreamPool(upstream)
+        self.files.on_change(ENDPOINT_TLS, self._use_endpoint_tls)
         self.relay = Relay(
-            self.core.director, self.pool, self.proxy_settings, clock=self.clock, explain=self._explain
+            self.core.director,
+            self.pool,
+            self.proxy_settings,
+            clock=self.clock,
+            explain=self._explain,
+            gate=self.guards.gate,
+            proxies=self.guards.proxies,
+            credentials=self.guards.credentials,
         )
-        self.observers = Observers(settings, config, self.core, self.relay, self.clock)
+        self.observers = Observers(
+            settings, config, self.core, self.relay, self.clock, files=self.files, gate=self.guards.gate
+        )
         # A pool of its own: a limit on connections for requests must not blind the scorers.
-        self.probe_pool = UpstreamPool(replace(upstream_settings(settings), max_connections_per_origin=0))
+        self.probe_pool = UpstreamPool(replace(upstream, max_connections_per_origin=0))
         self.sources = PoolSources(
             settings, self.core, self.probe_pool, self.clock, self.observers.scrape_failed
         )
@@ -68,15 +82,23 @@ class Runtime:
         self.app = FrontDoor(
             control_here=not settings.admin_port, allow_engine_admin=settings.allow_engine_admin
         )
-        self.app.attach(self.relay, self.control)
+        self.attach_to(self.app)
+
+    def attach_to(self, door: FrontDoor) -> None:
+        """Serve what comes through `door`."""
+        door.attach(self.relay, self.control, gate=self.guards.gate, keyed_paths=self.guards.keyed_paths)
 
     async def start(self) -> None:
         """Begin to log, to scrape and to clean up."""
         self.observers.start()
         for warning in (*self.config.warnings, *self.core.warnings):
             logger.warning("configuration: %s", warning)
+        for warning in self.guards.warnings:
+            logger.warning("security: %s", warning)
         await self.sources.start()
         self._spawn("upkeep", self._upkeep())
+        if self.files.states:
+            self._spawn("watched files", self.files.run())
         logger.info(
             "epp started",
             extra={"version": __version__, "config": self.config.source, "config_hash": self.config.hash},
@@ -99,20 +121,29 @@ class Runtime:
         logger.info("epp stopped")
         self.observers.stop()
 
-    def reopen_logs(self) -> None:
-        """Open log files anew, for log rotation."""
+    def on_hangup(self) -> None:
+        """Open log files anew, for log rotation, and read certificates and keys anew."""
         self.observers.reopen()
+        self.files.read_now()
+
+    async def _use_endpoint_tls(self, context: ssl.SSLContext) -> None:
+        self.pool.use_tls(context)
+        self.probe_pool.use_tls(context)
 
     def _explain(self, exchange: Exchange, scope: Any) -> str | None:
-        return receipt_line(self.core.state, exchange) if self.access.allows(scope) else None
+        return receipt_line(self.core.state, exchange) if self.guards.access.allows(scope) else None
 
     def _ports(self) -> Ports:
         return Ports(
             director=self.core.director,
             clock=self.clock,
-            access=self.access,
+            access=self.guards.access,
             readiness=lambda: readiness(
-                self.core, self.clock.monotonic(), draining=self.draining, failed=self._failed
+                self.core,
+                self.clock.monotonic(),
+                draining=self.draining,
+                failed=self._failed,
+                files=self.files.states,
             ),
             metrics=self.observers.metrics.render_slices,
             metrics_content_type=self.observers.metrics_content_type,
@@ -120,6 +151,7 @@ class Runtime:
             configuration=lambda: config_as_dict(self.config),
             max_request_bytes=self.settings.max_request_bytes,
             version=__version__,
+            private=self.guards.gate is not None,
         )
 
     async def _upkeep(self) -> None:

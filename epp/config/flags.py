@@ -3,7 +3,7 @@
 import argparse
 from typing import Final
 
-from epp.config.leaf import REPEATABLE, Leaf, LeafKind
+from epp.config.leaf import Leaf, LeafKind
 from epp.config.settings import Settings, leaves, sections
 from epp.config.values import show_default
 
@@ -19,6 +19,8 @@ _METAVARS: Final = {
     LeafKind.CREDENTIAL: "KEY",
     LeafKind.ENDPOINTS: "URL[,label=value]",
     LeafKind.OBJECTIVES: "NAME=PRIORITY",
+    LeafKind.CLIENT_KEYS: "[NAME=]KEY",
+    LeafKind.NETWORKS: "NETWORK",
 }
 
 
@@ -44,7 +46,7 @@ def _add(group: argparse._ArgumentGroup, leaf: Leaf) -> None:
     names = [leaf.flag, leaf.rules.alias] if leaf.rules.alias else [leaf.flag]
     help_text = f"{leaf.rules.doc} Default: {show_default(leaf)}.".replace("%", "%%")
     metavar = f"{{{','.join(leaf.rules.choices)}}}" if leaf.rules.choices else _METAVARS[leaf.kind]
-    if leaf.kind in REPEATABLE:
+    if leaf.kind.repeatable:
         group.add_argument(
             *names,
             dest=leaf.path,

@@ -1,6 +1,7 @@
 """The effective configuration for people and for programs: every value with where it comes from."""
 
 from collections.abc import Iterator, Mapping
+from operator import attrgetter
 from typing import Any, Final
 
 from epp.config.effective import EffectiveConfig, PluginInstance, Profile, View, parameter_values
@@ -164,7 +165,7 @@ def settings_as_text(settings: Settings, sources: Mapping[str, str]) -> str:
 def _settings_rows(settings: Settings, sources: Mapping[str, str]) -> list[_Row]:
     rows: list[_Row] = []
     for leaf in leaves():
-        holder = getattr(settings, leaf.branch) if leaf.branch else settings
+        holder = attrgetter(leaf.branch)(settings) if leaf.branch else settings
         value = getattr(holder, leaf.attribute)
         rows.append((leaf.path, show_value(leaf, value), sources[leaf.path]))
     return rows

@@ -32,6 +32,8 @@ def record_of(
         method=exchange.head.method,
         path=exchange.head.path,
         priority=exchange.priority,
+        client=exchange.head.client,
+        key_name=exchange.head.key_name,
         arrived=exchange.arrived,
         ended_at=now,
         reason=reason,

@@ -1,5 +1,6 @@
 """The front door in front of scripted endpoints."""
 
+import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -46,6 +47,7 @@ async def new_stage(
     *,
     endpoints: int = 1,
     targets: int | None = None,
+    tls: ssl.SSLContext | None = None,
     **relay_options: object,
 ) -> AsyncIterator[Stage]:
     """`targets`: how many targets the director has, one an endpoint by default."""
@@ -56,7 +58,9 @@ async def new_stage(
         pool = UpstreamPool(upstream_settings or UpstreamSettings())
         stack.push_async_callback(pool.close)
         relay = Relay(director, pool, settings, **relay_options)  # type: ignore[arg-type]
-        door = await stack.enter_async_context(Door(relay, settings, on_drain_timeout=relay.shut_down))
+        door = await stack.enter_async_context(
+            Door(relay, settings, on_drain_timeout=relay.shut_down, tls=tls)
+        )
         yield Stage(door, relay, director, pool, upstreams)
 
 
