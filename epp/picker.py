@@ -40,8 +40,7 @@ class Picker:
         text, source = _config_text(config)
         self._clock = clock
         self._core = compose(
-            load_config(text, source),
-            CoreOptions(seed=seed, staleness_s=lambda: float("inf"), scrape_interval_s=float("inf")),
+            load_config(text, source), CoreOptions(seed=seed, staleness_s=lambda: float("inf"))
         )
         self._core.upkeep.sync_endpoints([parse_endpoint(url) for url in endpoints], clock())
 
