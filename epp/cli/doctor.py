@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Final
 
 from epp.app.files import picker_config, read_text
 from epp.config import Settings, load_settings
@@ -15,6 +16,8 @@ from epp.doctor import ObserveOptions, as_dict, as_text, examine, exit_status, o
 from epp.errors import ConfigError, ConfigProblem
 
 __all__ = ["add_parser", "run"]
+
+_SHOWN: Final = 5  # addresses in one line of progress
 
 EPILOG = """\
 examples:
@@ -91,7 +94,8 @@ def _options(settings: Settings, arguments: argparse.Namespace) -> ObserveOption
 
 
 def _tell_slow(addresses: Sequence[str]) -> None:
-    print(f"epp doctor: waiting for {', '.join(addresses)}", file=sys.stderr)
+    more = f" and {len(addresses) - _SHOWN} more" if len(addresses) > _SHOWN else ""
+    print(f"epp doctor: waiting for {', '.join(addresses[:_SHOWN])}{more}", file=sys.stderr)
 
 
 def _seconds(text: str) -> float:

@@ -1,5 +1,6 @@
 """Can the GPU tier be predicted: prefix caching, block borders, capacity."""
 
+import math
 from collections.abc import Iterator
 from typing import Final
 
@@ -65,8 +66,10 @@ def _blocks(seen: Observation, metrics: EndpointMetrics, config: EffectiveConfig
     if unit >= _HUGE_TOKENS:
         yield _huge(seen, unit, config)
         return
+    hash_unit = _hash_unit(seen, metrics.block_tokens)
     for view in config.views:
-        yield from _misaligned(seen, view, _hash_unit(seen, metrics.block_tokens), unit)
+        hit_unit = unit if view.tier == "gpu" else metrics.cpu_hit_unit_tokens or metrics.block_tokens
+        yield from _misaligned(seen, view, hash_unit, hit_unit)
 
 
 def _hash_unit(seen: Observation, block: int) -> int:
@@ -90,7 +93,7 @@ def _misaligned(seen: Observation, view: View, hash_unit: int, unit: int) -> Ite
     tokens = view.block_bytes // _BYTES_PER_TOKEN
     if all(_fits(tokens, engine) for engine in (hash_unit, unit)):
         return
-    step = max(hash_unit, unit)
+    step = math.lcm(hash_unit, unit)
     wanted = -(-tokens // step) * step
     yield finding(
         "block-misaligned",

@@ -28,7 +28,7 @@ def check_cpu_tier(seen: Observation, config: EffectiveConfig) -> Iterator[Findi
     if metrics is None or metrics.engine is None:
         return
     views = views_of(config, "cpu")
-    offloading = offloads(seen)
+    offloading = offloads(seen, metrics)
     if not views and offloading and config.views:
         yield _unscored(seen, metrics)
     if not views:
@@ -41,7 +41,7 @@ def check_cpu_tier(seen: Observation, config: EffectiveConfig) -> Iterator[Findi
 
 
 def _unscored(seen: Observation, metrics: EndpointMetrics) -> Finding:
-    capacity = cpu_capacity(seen)
+    capacity = cpu_capacity(seen, metrics)
     size = f" lruCapacityPerServer: {capacity.blocks}" if capacity else " lruCapacityPerServer"
     auto = "" if metrics.cpu_capacity_tokens is None else ", or autoTune: true"
     return finding(
@@ -69,12 +69,12 @@ def _absent(seen: Observation, views: tuple[View, ...], *, proven: bool) -> Find
             f"view {names}: predicts hits in a tier that is not there, and so draws requests to prefixes "
             "that are gone",
             "start vLLM with --kv-offloading-size GIB --kv-offloading-backend native, or take the view and "
-            "its scorer out of the configuration",
+            "its scorer out of the configuration; an LMCache server shows itself with its first hit",
         )
     return finding(
         "cpu-tier-unproven",
         seen.address,
-        "no offload metrics, and no version that is known to have them (vLLM 0.16 and newer)",
+        "no offload metrics, but this engine need not have them (vLLM before 0.16, LMCache servers)",
         f"view {names}: nothing shows whether the tier that it predicts is there",
         "none needed if the engine runs with --kv-transfer-config or --kv-offloading-size",
     )
@@ -83,7 +83,7 @@ def _absent(seen: Observation, views: tuple[View, ...], *, proven: bool) -> Find
 def _size(
     seen: Observation, metrics: EndpointMetrics, view: View, offloading: bool | None
 ) -> Iterator[Finding]:
-    capacity = cpu_capacity(seen)
+    capacity = cpu_capacity(seen, metrics)
     if capacity is not None:
         uses_it = view.auto_tune and metrics.cpu_capacity_tokens
         if capacity.blocks and not uses_it and differs(view.capacity_blocks, capacity.blocks):
@@ -155,7 +155,7 @@ def _untold(seen: Observation, metrics: EndpointMetrics, view: View) -> Finding:
 
 
 def _small(seen: Observation, metrics: EndpointMetrics) -> Iterator[Finding]:
-    capacity, block = cpu_capacity(seen), block_tokens(metrics)
+    capacity, block = cpu_capacity(seen, metrics), block_tokens(metrics)
     if capacity is None or metrics.gpu_capacity_tokens is None:
         return
     cpu_tokens = capacity.blocks * block

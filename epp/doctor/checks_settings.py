@@ -68,7 +68,7 @@ def _interval(readers: str, settings: Settings) -> Iterator[Finding]:
         yield finding(
             "scrape-interval-long",
             POOL,
-            f"metrics.refreshInterval: {seconds:g}s, so values count as fresh for {3 * seconds:g} s or longer",
+            f"metrics.refreshInterval: {seconds:g}s; a page is fresh for {3 * seconds:g} s or longer",
             f"{readers}: load changes within a second, and all requests of an interval see the same",
             "leave metrics.refreshInterval out (500ms idle, 200ms under load)",
         )

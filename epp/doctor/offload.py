@@ -7,10 +7,12 @@ from typing import Final
 from epp.doctor.checks_cache import block_tokens
 from epp.doctor.kv_sizes import GIB, KvSize, blocks_in, kv_size
 from epp.doctor.observation import Observation
+from epp.endpoints.types import EndpointMetrics
 
 __all__ = ["CpuCapacity", "cpu_capacity", "offloading_gib", "offloads", "size_of_model"]
 
 _EVIDENCE: Final = ("vllm:kv_offload_", "vllm:simple_kv_offload_", "lmcache:", "sglang:hicache_")
+_CONNECTOR: Final = "vllm:num_requests_kv_fetch_by_stage"  # of whatever kind
 _OUTSIDE: Final = ("host", "disk", "p2p", "external_unspecified")
 _NUMBER: Final = re.compile(r"\d+(\.\d+)?")
 
@@ -23,16 +25,18 @@ class CpuCapacity:
     source: str
 
 
-def offloads(seen: Observation) -> bool | None:
+def offloads(seen: Observation, metrics: EndpointMetrics) -> bool | None:
     """True: the page shows it. False: this engine would show it. None: it cannot tell.
 
-    vLLM's offload connector has metrics since 0.16; LMCache in the engine's process has its own.
+    vLLM's offload connector has metrics since 0.16, LMCache in the engine's process has its own; a connector
+    to an LMCache server shows itself since 0.32, before that by its first hit.
     """
     if any(name.startswith(_EVIDENCE) for name in seen.names) or offloading_gib(seen) is not None:
         return True
-    cached = seen.metrics.cached_tokens_by_source if seen.metrics else {}
-    if any(cached.get(source, 0.0) > 0 for source in _OUTSIDE):
+    if any(metrics.cached_tokens_by_source.get(source, 0.0) > 0 for source in _OUTSIDE):
         return True
+    if _CONNECTOR in seen.names:
+        return None
     return False if seen.at_least(0, 16) or seen.engine == "sglang" else None
 
 
@@ -48,11 +52,8 @@ def size_of_model(seen: Observation) -> KvSize | None:
     return kv_size(names, seen.cache_config.get("cache_dtype", "auto"))
 
 
-def cpu_capacity(seen: Observation) -> CpuCapacity | None:
+def cpu_capacity(seen: Observation, metrics: EndpointMetrics) -> CpuCapacity | None:
     """What the engine tells, else what follows from its flags and its model."""
-    metrics = seen.metrics
-    if metrics is None:
-        return None
     block = block_tokens(metrics)
     if metrics.cpu_capacity_tokens:
         return CpuCapacity(metrics.cpu_capacity_tokens // block, "the engine tells")
