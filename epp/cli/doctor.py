@@ -52,7 +52,11 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         "--config", default=unset, metavar="FILE", help="an EndpointPickerConfig (the built-in one)"
     )
     parser.add_argument(
-        "--endpoint", default=unset, action="append", metavar="URL[,label=value]", help="repeatable"
+        "--endpoint",
+        default=unset,
+        action="append",
+        metavar="URL[,label=value]",
+        help="a server to check; repeatable",
     )
     parser.add_argument(
         "--settings", default=unset, metavar="FILE", help="settings of `epp serve`; EPP_* variables count too"
