@@ -8,7 +8,18 @@ import tempfile
 
 import coverage
 
-PURE = ("request", "response", "prefix", "endpoints", "scheduling", "director", "engine", "flow", "config", "security")
+PURE = (
+    "request",
+    "response",
+    "prefix",
+    "endpoints",
+    "scheduling",
+    "director",
+    "engine",
+    "flow",
+    "config",
+    "security",
+)
 PURE_FILES = ("epp/errors.py", "epp/clock.py", "epp/compose.py")
 ELSEWHERE_MINIMUM = 95.0
 
