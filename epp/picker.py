@@ -39,7 +39,7 @@ class Picker:
             ConfigError: the configuration or an endpoint cannot be used.
         """
         self._clock = clock
-        options = CoreOptions(seed=seed, staleness_s=lambda: float("inf"))
+        options = CoreOptions(seed=seed, staleness_s=lambda: float("inf"), scrape_interval_s=float("inf"))
         self._core = compose(_config(config), options)
         self._core.upkeep.sync_endpoints(_specs(endpoints), clock())
 
