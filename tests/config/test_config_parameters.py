@@ -18,6 +18,7 @@ class Inner:
 
     key: str = param("", key="key", doc="Its name.", required=True)
     limit: float = param(1.0, key="limit", doc="", minimum=0)
+    note: str | None = param(None, key="note", doc="")
 
     def faults(self):
         if self.key == "nothing":
@@ -137,12 +138,15 @@ def test_lists_and_mappings_are_read_with_the_place_of_every_value():
         "plugins[0].parameters.inners[0]": "line 5",
         "plugins[0].parameters.inners[0].key": "line 5",
         "plugins[0].parameters.inners[0].limit": "default",
+        "plugins[0].parameters.inners[0].note": "default",
         "plugins[0].parameters.inners[1]": "line 5",
         "plugins[0].parameters.inners[1].key": "line 5",
         "plugins[0].parameters.inners[1].limit": "line 5",
+        "plugins[0].parameters.inners[1].note": "default",
         "plugins[0].parameters.inner": "line 5",
         "plugins[0].parameters.inner.key": "line 5",
         "plugins[0].parameters.inner.limit": "default",
+        "plugins[0].parameters.inner.note": "default",
     }
 
 
@@ -152,7 +156,7 @@ def test_lists_and_mappings_are_shown_value_by_value_and_as_json():
 
     assert {key: told["value"] for key, told in parameters.items()} == {
         "names": ["a"],
-        "inners": [{"key": "x", "limit": 1.0}],
+        "inners": [{"key": "x", "limit": 1.0, "note": None}],
         "texts": {"a": "b"},
         "age": "250ms",
     }
@@ -186,7 +190,7 @@ def test_what_a_list_holds_decides_the_hash():
         ("inners: [{key: nothing}]", "inners[0].limit (line 5): is no limit of nothing; remove it"),
         (
             "inner: {ky: x}",
-            "inner.ky (line 5): unknown key 'ky'; did you mean 'key'? known keys here: key, limit",
+            "inner.ky (line 5): unknown key 'ky'; did you mean 'key'? known keys here: key, limit, note",
         ),
         ("texts: [a]", "texts (line 5): must be a mapping, not a list"),
         ("texts: {a: [b]}", "texts.a (line 5): must be a string, not a list"),
