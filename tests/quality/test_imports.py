@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 
 def test_importing_epp_loads_nothing_but_the_package():
     code = "import sys; before = set(sys.modules); import epp; print(*sorted(set(sys.modules) - before))"
@@ -16,9 +18,5 @@ def test_importing_epp_loads_nothing_but_the_package():
 def test_epp_has_no_attribute_it_does_not_define():
     import epp
 
-    try:
+    with pytest.raises(AttributeError, match=r"^module 'epp' has no attribute 'nothing'$"):
         epp.nothing  # noqa: B018
-    except AttributeError as error:
-        assert str(error) == "module 'epp' has no attribute 'nothing'"
-    else:
-        raise AssertionError
