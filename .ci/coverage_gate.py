@@ -9,7 +9,8 @@ import tempfile
 import coverage
 
 PURE = (
-    "request", "response", "prefix", "endpoints", "scheduling", "director", "engine", "flow", "security", "config",
+    "request", "response", "prefix", "endpoints", "scheduling", "director", "engine", "flow", "security",
+    "config",
 )  # fmt: skip
 PURE_FILES = ("epp/errors.py", "epp/clock.py", "epp/compose.py")
 ELSEWHERE_MINIMUM = 95.0
