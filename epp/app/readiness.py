@@ -12,11 +12,16 @@ __all__ = ["readiness"]
 
 
 def readiness(
-    core: Core, now: float, *, draining: bool, failed: Mapping[str, str], files: Mapping[str, str]
+    core: Core,
+    now: float,
+    *,
+    draining: bool,
+    failed: Mapping[str, str],
+    files: Mapping[str, str] | None = None,
 ) -> Readiness:
     """Ready when an endpoint can be picked, nothing essential has died and no drain has begun.
 
-    `files` tells for each file that is watched whether it is in use; the last good one serves as well.
+    `files` tells of what is watched whether it is in use as it is; the last good one serves as well.
     """
     endpoints = core.table.pool.endpoints
     usable = [e for e in endpoints if _state(core, e, now) == "ready"]
@@ -31,8 +36,9 @@ def readiness(
     detail: dict[str, Any] = {
         "endpoints": {e.address: _state(core, e, now) for e in endpoints},
         "config_hash": core.config.hash,
-        "files": dict(files),
     }
+    if files:
+        detail["files"] = dict(files)
     return Readiness(not reasons, tuple(reasons), detail)
 
 

@@ -121,9 +121,13 @@ class Runtime:
         logger.info("epp stopped")
         self.observers.stop()
 
-    def on_hangup(self) -> None:
-        """Open log files anew, for log rotation, and read certificates and keys anew."""
+    def reopen_logs(self) -> None:
+        """Open log files anew, for log rotation."""
         self.observers.reopen()
+
+    def on_hangup(self) -> None:
+        """Open log files and read certificates and keys anew."""
+        self.reopen_logs()
         self.files.read_now()
 
     async def _use_endpoint_tls(self, context: ssl.SSLContext) -> None:
