@@ -12,6 +12,7 @@ from epp.errors import EppError, ForbiddenError, NoEndpointsError
 from epp.http import new_request_id
 from epp.proxy.errors import render_error
 from epp.proxy.heads import request_id_of
+from epp.security import KeyGate
 
 __all__ = ["FrontDoor", "Lifespan", "admin_door"]
 
@@ -37,12 +38,27 @@ class FrontDoor:
         self._relay: ASGIApp = _not_started
         self._control: ASGIApp = _not_started
         self._engine_admin: ASGIApp = _not_started
+        self._gate: KeyGate | None = None
+        self._keyed_paths: frozenset[str] = frozenset()
 
-    def attach(self, relay: ASGIApp, control: ASGIApp, engine_admin: ASGIApp) -> None:
-        """Say who serves; before that every request is answered with 503."""
+    def attach(
+        self,
+        relay: ASGIApp,
+        control: ASGIApp,
+        engine_admin: ASGIApp,
+        *,
+        gate: KeyGate | None = None,
+        keyed_paths: frozenset[str] = frozenset(),
+    ) -> None:
+        """Say who serves; before that every request is answered with 503.
+
+        `gate` guards the `keyed_paths` of `control`; the others have guards of their own.
+        """
         self._relay = relay
         self._control = control
         self._engine_admin = engine_admin
+        self._gate = gate
+        self._keyed_paths = keyed_paths
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one connection of the ASGI server."""
@@ -54,8 +70,9 @@ class FrontDoor:
             await self._serve(scope, receive, send)
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
-        lane = lane_of(scope["path"])
-        closed = self._closed(lane, scope["path"])
+        path: str = scope["path"]
+        lane = lane_of(path)
+        closed = self._closed(lane, path)
         if closed:
             await _refuse(scope, send, ForbiddenError(closed))
         elif lane is Lane.RELAY:
@@ -63,7 +80,7 @@ class FrontDoor:
         elif lane is Lane.ENGINE_ADMIN:
             await self._engine_admin(scope, receive, send)
         else:
-            await self._control(scope, receive, send)
+            await self._serve_control(path, scope, receive, send)
 
     def _closed(self, lane: Lane, path: str) -> str:
         """Why the path is not served here, "" when it is."""
@@ -74,6 +91,14 @@ class FrontDoor:
         if lane is Lane.ENGINE_ADMIN and not self._allow_engine_admin:
             return "engine administration is closed here; --allow-engine-admin opens it"
         return "" if is_open(self._path_rules, path) else "this route is closed here"
+
+    async def _serve_control(self, path: str, scope: Scope, receive: Receive, send: Send) -> None:
+        if self._gate is not None and path in self._keyed_paths:
+            admission = self._gate.admit(scope["method"], scope["headers"])
+            if admission.error is not None:
+                await _refuse(scope, send, admission.error)
+                return
+        await self._control(scope, receive, send)
 
 
 async def _refuse(scope: Scope, send: Send, error: EppError) -> None:

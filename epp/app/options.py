@@ -1,5 +1,6 @@
 """From server settings to what each adapter and the core want."""
 
+import ssl
 import time
 
 from epp.compose import CoreOptions
@@ -9,6 +10,7 @@ from epp.director.retry import RetryPolicy
 from epp.endpoints.health import HealthPolicy
 from epp.http import UpstreamSettings
 from epp.proxy.settings import ProxySettings
+from epp.scrape import ScrapeSettings
 
 __all__ = ["core_options", "proxy_settings", "staleness_s", "upstream_settings"]
 
@@ -42,12 +44,14 @@ def core_options(settings: Settings) -> CoreOptions:
         ),
         slow_start_s=settings.slow_start_s,
         staleness_s=lambda: threshold_s,
+        scrape_interval_s=settings.metrics.refresh_interval_s or ScrapeSettings().idle_interval_s,
+        objectives=settings.objective,
         timer=time.perf_counter,
     )
 
 
-def upstream_settings(settings: Settings) -> UpstreamSettings:
-    """Timeouts and limits of connections to endpoints."""
+def upstream_settings(settings: Settings, tls: ssl.SSLContext | None = None) -> UpstreamSettings:
+    """Timeouts and limits of connections to endpoints; `tls` as in `UpstreamSettings.ssl_context`."""
     upstream = settings.upstream
     return UpstreamSettings(
         connect_timeout_s=upstream.connect_timeout_s,
@@ -56,6 +60,8 @@ def upstream_settings(settings: Settings) -> UpstreamSettings:
         total_timeout_s=upstream.total_timeout_s,
         keep_alive_s=upstream.keep_alive_s,
         max_connections_per_origin=upstream.max_connections_per_endpoint,
+        ssl_context=tls,
+        server_name=upstream.tls.server_name,
     )
 
 

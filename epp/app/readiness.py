@@ -11,8 +11,18 @@ from epp.endpoints.types import Endpoint
 __all__ = ["readiness"]
 
 
-def readiness(core: Core, now: float, *, draining: bool, failed: Mapping[str, str]) -> Readiness:
-    """Ready when an endpoint can be picked, nothing essential has died and no drain has begun."""
+def readiness(
+    core: Core,
+    now: float,
+    *,
+    draining: bool,
+    failed: Mapping[str, str],
+    files: Mapping[str, str] | None = None,
+) -> Readiness:
+    """Ready when an endpoint can be picked, nothing essential has died and no drain has begun.
+
+    `files` tells of what is watched whether it is in use as it is; the last good one serves as well.
+    """
     endpoints = core.table.pool.endpoints
     usable = [e for e in endpoints if _state(core, e, now) == "ready"]
     reasons: list[str] = []
@@ -27,6 +37,8 @@ def readiness(core: Core, now: float, *, draining: bool, failed: Mapping[str, st
         "endpoints": {e.address: _state(core, e, now) for e in endpoints},
         "config_hash": core.config.hash,
     }
+    if files:
+        detail["files"] = dict(files)
     return Readiness(not reasons, tuple(reasons), detail)
 
 

@@ -2,20 +2,22 @@
 
 import asyncio
 import logging
+import ssl
 from collections.abc import Coroutine
 from dataclasses import replace
 from typing import Any
 
 from epp import __version__
-from epp.api.access import AccessPolicy
 from epp.api.app import create_control_app
 from epp.api.ports import Ports
 from epp.app.front_door import FrontDoor, admin_door
+from epp.app.guards import ENDPOINT_TLS, build_guards
 from epp.app.observers import Observers
 from epp.app.options import core_options, proxy_settings, upstream_settings
 from epp.app.readiness import readiness
 from epp.app.routes import relayed_routes
 from epp.app.sources import PoolSources
+from epp.app.watched import WatchedFiles
 from epp.clock import Clock, SystemClock
 from epp.compose import compose
 from epp.config import EffectiveConfig, Settings
@@ -51,14 +53,26 @@ class Runtime:
         self.clock = clock or SystemClock()
         self.proxy_settings = proxy_settings(settings)
         self.core = compose(config, core_options(settings))
-        self.access = AccessPolicy(settings.admin_key.value if settings.admin_key else None)
-        self.pool = UpstreamPool(upstream_settings(settings))
+        self.files = WatchedFiles()
+        self.guards = build_guards(settings, self.files)
+        upstream = upstream_settings(settings, self.guards.endpoint_tls)
+        self.pool = UpstreamPool(upstream)
+        self.files.on_change(ENDPOINT_TLS, self._use_endpoint_tls)
         self.relay = Relay(
-            self.core.director, self.pool, self.proxy_settings, clock=self.clock, explain=self._explain
+            self.core.director,
+            self.pool,
+            self.proxy_settings,
+            clock=self.clock,
+            explain=self._explain,
+            gate=self.guards.gate,
+            proxies=self.guards.proxies,
+            credentials=self.guards.credentials,
         )
-        self.observers = Observers(settings, config, self.core, self.relay, self.clock)
+        self.observers = Observers(
+            settings, config, self.core, self.relay, self.clock, files=self.files, gate=self.guards.gate
+        )
         # A pool of its own: a limit on connections for requests must not blind the scorers.
-        self.probe_pool = UpstreamPool(replace(upstream_settings(settings), max_connections_per_origin=0))
+        self.probe_pool = UpstreamPool(replace(upstream, max_connections_per_origin=0))
         self.sources = PoolSources(
             settings, self.core, self.probe_pool, self.clock, self.observers.scrape_failed
         )
@@ -68,22 +82,36 @@ class Runtime:
         self.control = create_control_app(self._ports(), relayed_routes(settings.path_rules))
         self.admin_app = admin_door(self.control)
         self.engine_admin = EngineAdmin(
-            self.core.director, self.probe_pool, self.proxy_settings, self._engine_changed, clock=self.clock
+            replace(self.relay.around, pool=self.probe_pool), self._engine_changed
         )
         self.app = FrontDoor(
             control_here=not settings.admin_port,
             allow_engine_admin=settings.allow_engine_admin,
             path_rules=settings.path_rules,
         )
-        self.app.attach(self.relay, self.control, self.engine_admin)
+        self.attach_to(self.app)
+
+    def attach_to(self, door: FrontDoor) -> None:
+        """Serve what comes through `door`."""
+        door.attach(
+            self.relay,
+            self.control,
+            self.engine_admin,
+            gate=self.guards.gate,
+            keyed_paths=self.guards.keyed_paths,
+        )
 
     async def start(self) -> None:
         """Begin to log, to scrape and to clean up."""
         self.observers.start()
         for warning in (*self.config.warnings, *self.core.warnings):
             logger.warning("configuration: %s", warning)
+        for warning in self.guards.warnings:
+            logger.warning("security: %s", warning)
         await self.sources.start()
         self._spawn("upkeep", self._upkeep())
+        if self.files.states:
+            self._spawn("watched files", self.files.run())
         logger.info(
             "epp started",
             extra={"version": __version__, "config": self.config.source, "config_hash": self.config.hash},
@@ -110,6 +138,15 @@ class Runtime:
         """Open log files anew, for log rotation."""
         self.observers.reopen()
 
+    def on_hangup(self) -> None:
+        """Open log files and read certificates and keys anew."""
+        self.reopen_logs()
+        self.files.read_now()
+
+    async def _use_endpoint_tls(self, context: ssl.SSLContext) -> None:
+        self.pool.use_tls(context)
+        self.probe_pool.use_tls(context)
+
     def _engine_changed(self, address: str, change: EngineChange) -> None:
         """An endpoint was administered through us: forget what no longer holds."""
         if change is EngineChange.MODELS:
@@ -119,15 +156,19 @@ class Runtime:
         logger.info("engine administered", extra={"endpoint": address, "change": change.name.lower()})
 
     def _explain(self, exchange: Exchange, scope: Any) -> str | None:
-        return receipt_line(self.core.state, exchange) if self.access.allows(scope) else None
+        return receipt_line(self.core.state, exchange) if self.guards.access.allows(scope) else None
 
     def _ports(self) -> Ports:
         return Ports(
             director=self.core.director,
             clock=self.clock,
-            access=self.access,
+            access=self.guards.access,
             readiness=lambda: readiness(
-                self.core, self.clock.monotonic(), draining=self.draining, failed=self._failed
+                self.core,
+                self.clock.monotonic(),
+                draining=self.draining,
+                failed=self._failed,
+                files=self.files.states,
             ),
             metrics=self.observers.metrics.render_slices,
             metrics_content_type=self.observers.metrics_content_type,
@@ -135,6 +176,7 @@ class Runtime:
             configuration=lambda: config_as_dict(self.config),
             max_request_bytes=self.settings.max_request_bytes,
             version=__version__,
+            private=self.guards.gate is not None,
         )
 
     async def _upkeep(self) -> None:

@@ -18,9 +18,11 @@ _METAVARS: Final = {
     LeafKind.SIZE: "SIZE",
     LeafKind.CREDENTIAL: "KEY",
     LeafKind.ENDPOINTS: "URL[,label=value]",
+    LeafKind.OBJECTIVES: "NAME=PRIORITY",
+    LeafKind.CLIENT_KEYS: "[NAME=]KEY",
+    LeafKind.NETWORKS: "NETWORK",
     LeafKind.PATH_RULES: "allow|deny PATTERN",
 }
-_REPEATABLE: Final = frozenset({LeafKind.ENDPOINTS, LeafKind.PATH_RULES})
 
 
 def add_settings_flags(parser: argparse.ArgumentParser) -> None:
@@ -45,7 +47,7 @@ def _add(group: argparse._ArgumentGroup, leaf: Leaf) -> None:
     names = [leaf.flag, leaf.rules.alias] if leaf.rules.alias else [leaf.flag]
     help_text = f"{leaf.rules.doc} Default: {show_default(leaf)}.".replace("%", "%%")
     metavar = f"{{{','.join(leaf.rules.choices)}}}" if leaf.rules.choices else _METAVARS[leaf.kind]
-    if leaf.kind in _REPEATABLE:
+    if leaf.kind.repeatable:
         group.add_argument(
             *names,
             dest=leaf.path,

@@ -5,11 +5,13 @@ from typing import Any, Final
 
 from epp.config.document import Entry, MappingNode, Node, Scalar, SequenceNode, describe
 from epp.config.leaf import Leaf, LeafKind, Secret
+from epp.config.objectives import read_objectives
 from epp.config.path_rules import PathRule, parse_path_rules
 from epp.config.reader import Reader, closest, listed
 from epp.config.units import format_duration, format_size, parse_duration, parse_size
 from epp.endpoints.spec import parse_endpoint
 from epp.endpoints.types import EndpointSpec
+from epp.security import parse_key, parse_network
 
 __all__ = ["credential", "read_value", "show_default", "show_value"]
 
@@ -25,6 +27,10 @@ def read_value(reader: Reader, leaf: Leaf, node: Node, path: str) -> Any:
         return _endpoints(reader, node, path)
     if leaf.kind is LeafKind.PATH_RULES:
         return _path_rules(reader, node, path)
+    if leaf.kind is LeafKind.OBJECTIVES:
+        return read_objectives(reader, node, path)
+    if leaf.kind.repeatable:
+        return _list(reader, node, path, parse_key if leaf.kind is LeafKind.CLIENT_KEYS else parse_network)
     value = _READERS[leaf.kind](reader, node, path)
     wrong = "" if value is None else _broken_rule(leaf, value)
     if wrong:
@@ -95,6 +101,21 @@ _READERS: Final[dict[LeafKind, Callable[[Reader, Node, str], Any]]] = {
 }
 
 
+def _list(reader: Reader, node: Node, path: str, parse: Callable[[str], Any]) -> tuple[Any, ...]:
+    """A list of values; one alone need not be a list."""
+    items = reader.items(node, path) if isinstance(node, SequenceNode) else [(path, node)]
+    values: list[Any] = []
+    for item_path, item in items:
+        text = reader.string(item, item_path)
+        if text is None:
+            continue
+        try:
+            values.append(parse(text))
+        except ValueError as error:
+            reader.problem(item_path, item, str(error))
+    return tuple(values)
+
+
 def _endpoints(reader: Reader, node: Node, path: str) -> tuple[EndpointSpec, ...]:
     """A list of endpoints; one alone need not be a list. Each address stands once."""
     items = reader.items(node, path) if isinstance(node, SequenceNode) else [(path, node)]
@@ -157,10 +178,14 @@ def show_value(leaf: Leaf, value: Any) -> str:
         return format_size(value)
     if leaf.kind is LeafKind.SWITCH:
         return str(value).lower()
+    if leaf.kind is LeafKind.OBJECTIVES:
+        return " ".join(f"{objective.name}={objective.priority}" for objective in value)
     if leaf.kind is LeafKind.ENDPOINTS:
         return " ".join(",".join([spec.url, *(f"{k}={v}" for k, v in spec.labels.items())]) for spec in value)
     if leaf.kind is LeafKind.PATH_RULES:
         return ", ".join(map(str, value))
+    if leaf.kind.repeatable:
+        return " ".join(map(str, value))
     return str(value)
 
 

@@ -8,18 +8,18 @@ from typing import Final
 
 import msgspec
 
-from epp.clock import Clock, SystemClock
-from epp.director import Director, EndReason, RequestHead, Target
+from epp.director import EndReason, Target
 from epp.director.administration import EngineChange, addressed, change_by, is_broadcast
 from epp.errors import ClientDisconnectedError, EppError, InternalError
-from epp.http import FetchError, Headers, Origin, Response, UpstreamPool, UpstreamRequest, fetch
+from epp.http import FetchError, Headers, Origin, Response, UpstreamRequest, fetch
 from epp.http.errors import error_response
-from epp.http.headers import new_request_id, response_headers
+from epp.http.headers import response_headers
+from epp.proxy.arrival import Arrival, arrival_of
 from epp.proxy.asgi import Receive, Scope, Send
 from epp.proxy.errors import render_error
-from epp.proxy.heads import request_head, request_id_of, upstream_request
-from epp.proxy.intake import BodyBudget, BodyHold, read_body
-from epp.proxy.settings import ProxySettings
+from epp.proxy.heads import upstream_request
+from epp.proxy.intake import BodyHold, read_body
+from epp.proxy.relayed import Surroundings
 from epp.proxy.verdict import error_for, failure_of_exchange
 
 __all__ = ["EngineAdmin"]
@@ -49,71 +49,60 @@ class EngineAdmin:
     and what was begun is carried to its end even if the client leaves.
     """
 
-    def __init__(
-        self,
-        director: Director,
-        pool: UpstreamPool,
-        settings: ProxySettings,
-        on_change: Callable[[str, EngineChange], None],
-        *,
-        clock: Clock | None = None,
-        new_request_id: Callable[[], bytes] = new_request_id,
-    ) -> None:
+    def __init__(self, around: Surroundings, on_change: Callable[[str, EngineChange], None]) -> None:
         """`on_change` is told each endpoint's address and what is no longer as it was there."""
-        self._director = director
-        self._pool = pool
-        self._settings = settings
+        self._around = around
         self._on_change = on_change
-        self._now = (clock or SystemClock()).monotonic
-        self._new_request_id = new_request_id
-        self._budget = BodyBudget(settings.max_buffered_bytes)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
-        request_id = request_id_of(scope["headers"], self._new_request_id)
-        exchange = self._director.open(request_head(scope, request_id), self._now())
-        error: EppError | None = None
-        sent_bytes, reason = 0, EndReason.SHUTDOWN
+        around = self._around
+        arrival = arrival_of(scope, around.new_request_id, around.gate, around.proxies)
+        exchange = around.director.open(arrival.head, around.now())
+        error = arrival.refusal
+        sent_bytes, reason = 0, EndReason.REJECTED if error else EndReason.SHUTDOWN
         try:
-            status, headers, body = await self._answer(scope, receive, exchange.head, request_id)
-            self._director.on_response_head(exchange, status, self._now())
-            await _send(send, status, headers, body)
-            sent_bytes, reason = len(body), EndReason.COMPLETE
+            if error is None:
+                status, headers, body = await self._answer(scope, receive, arrival)
+                around.director.on_response_head(exchange, status, around.now())
+                await _send(send, status, headers, body)
+                sent_bytes, reason = len(body), EndReason.COMPLETE
         except ClientDisconnectedError:
             reason = EndReason.CLIENT_DISCONNECTED
         except EppError as refusal:
             error, reason = refusal, EndReason.REJECTED
         except Exception:
-            logger.exception("request %s failed", request_id.decode("ascii"))
+            logger.exception("request %s failed", arrival.head.request_id)
             error, reason = InternalError("internal error"), EndReason.REJECTED
         finally:
-            self._director.on_end(exchange, reason, self._now(), response_bytes=sent_bytes, error=error)
+            around.director.on_end(exchange, reason, around.now(), response_bytes=sent_bytes, error=error)
         if error is not None:
-            refused = render_error(error, request_id, close=True)
+            refused = render_error(error, arrival.request_id, close=True)
             await _send(send, refused.status, refused.headers, refused.body)
 
-    async def _answer(
-        self, scope: Scope, receive: Receive, head: RequestHead, request_id: bytes
-    ) -> tuple[int, Headers, bytes]:
-        hold = BodyHold(self._budget)
+    async def _answer(self, scope: Scope, receive: Receive, arrival: Arrival) -> tuple[int, Headers, bytes]:
+        around, head = self._around, arrival.head
+        hold = BodyHold(around.budget)
         try:
-            body = await read_body(scope["headers"], receive, hold, self._settings.max_request_bytes)
-            request = upstream_request(scope, request_id, body)
+            body = await read_body(scope["headers"], receive, hold, around.settings.max_request_bytes)
+            request = upstream_request(
+                scope, arrival.request_id, body, trusted=arrival.trusted, credentials=around.credentials
+            )
             query = scope["query_string"].decode("latin-1")
-            targets = addressed(self._director.state.table.pool, head.path, head.headers)
+            targets = addressed(around.director.state.table.pool, head.path, head.headers)
             told = [self._tell(target, request, head.path, query) for target in targets]
             outcomes = await asyncio.gather(*told)
         finally:
             hold.release()
         if is_broadcast(head.path, head.headers):
-            return _summary(outcomes, request_id)
-        return self._relayed(outcomes[0], request_id)
+            return _summary(outcomes, arrival.request_id)
+        return self._relayed(outcomes[0], arrival.request_id)
 
     async def _tell(self, target: Target, request: UpstreamRequest, path: str, query: str) -> _Outcome:
         origin = Origin(target.scheme, target.host, target.port)
         try:
             response = await fetch(
-                self._pool, origin, request, timeout_s=None, max_bytes=_MAX_ANSWER_BYTES, once=True
+                self._around.pool, origin, request, timeout_s=None, max_bytes=_MAX_ANSWER_BYTES, once=True
             )
         except FetchError as failed:
             if failed.failure.written:
@@ -133,7 +122,7 @@ class EngineAdmin:
     def _relayed(self, outcome: _Outcome, request_id: bytes) -> tuple[int, Headers, bytes]:
         """One endpoint's answer, as it is."""
         response = outcome.response
-        exposed = self._settings.expose_endpoint and not outcome.failed
+        exposed = self._around.settings.expose_endpoint and not outcome.failed
         headers = response_headers(
             response.headers,
             request_id=request_id,

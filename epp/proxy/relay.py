@@ -6,7 +6,7 @@ from collections.abc import Callable
 from epp.clock import Clock, SystemClock
 from epp.director import Director, Exchange
 from epp.errors import EppError, OverloadedError, ShuttingDownError
-from epp.http import UpstreamPool
+from epp.http import Credentials, UpstreamPool
 from epp.http.headers import new_request_id
 from epp.proxy.asgi import Receive, Scope, Send
 from epp.proxy.intake import BodyBudget
@@ -14,6 +14,7 @@ from epp.proxy.relayed import RelayedRequest, Surroundings
 from epp.proxy.settings import ProxySettings
 from epp.proxy.tunnel import TunnelledRequest
 from epp.proxy.upgrade import UPGRADE_EXTENSION
+from epp.security import KeyGate, TrustedProxies
 
 __all__ = ["Relay"]
 
@@ -24,7 +25,11 @@ def _no_receipt(_exchange: Exchange, _scope: Scope) -> str | None:
 
 
 class Relay:
-    """Relays each request to the endpoint that the director picks; see `RelayedRequest`."""
+    """Relays each request to the endpoint that the director picks; see `RelayedRequest`.
+
+    Attributes:
+        around: what its requests share.
+    """
 
     def __init__(
         self,
@@ -35,9 +40,12 @@ class Relay:
         clock: Clock | None = None,
         new_request_id: Callable[[], bytes] = new_request_id,
         explain: Callable[[Exchange, Scope], str | None] = _no_receipt,
+        gate: KeyGate | None = None,
+        proxies: TrustedProxies | None = None,
+        credentials: Credentials | None = None,
     ) -> None:
         """`explain` renders the value of `x-epp-decision`, or None for a client that may not see it."""
-        self._around = Surroundings(
+        self.around = Surroundings(
             director=director,
             pool=pool,
             settings=settings,
@@ -45,6 +53,9 @@ class Relay:
             new_request_id=new_request_id,
             explain=explain,
             budget=BodyBudget(settings.max_buffered_bytes),
+            gate=gate,
+            proxies=proxies,
+            credentials=credentials,
         )
         self._active: set[RelayedRequest] = set()
         self._closed = False
@@ -58,12 +69,12 @@ class Relay:
     @property
     def buffered_bytes(self) -> int:
         """Bytes of request bodies held."""
-        return self._around.budget.held_bytes
+        return self.around.budget.held_bytes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
         kind = TunnelledRequest if UPGRADE_EXTENSION in scope.get("extensions", {}) else RelayedRequest
-        request = kind(self._around, scope, receive, send)
+        request = kind(self.around, scope, receive, send)
         self._active.add(request)
         if self._sweeper is None:
             self._sweep_later()
@@ -76,19 +87,19 @@ class Relay:
         """Why a request that has just come is not served."""
         if self._closed:
             return ShuttingDownError("the router is shutting down")
-        limit = self._around.settings.max_requests
+        limit = self.around.settings.max_requests
         if limit and len(self._active) > limit:
             return OverloadedError(f"{limit} requests are in flight, more are not taken; try again")
         return None
 
     def _sweep_later(self) -> None:
-        interval_s = self._around.settings.client_stall_timeout_s / 4
+        interval_s = self.around.settings.client_stall_timeout_s / 4
         self._sweeper = asyncio.get_running_loop().call_later(interval_s, self._sweep)
 
     def _sweep(self) -> None:
         """Cut the answers of clients that have stopped reading; one timer for all, none for each piece."""
         self._sweeper = None
-        since = asyncio.get_running_loop().time() - self._around.settings.client_stall_timeout_s
+        since = asyncio.get_running_loop().time() - self.around.settings.client_stall_timeout_s
         for request in self._active:
             request.cut_if_stalled(since)
         if self._active:

@@ -15,8 +15,17 @@ from epp.errors import (
     RequestTimeoutError,
     ShuttingDownError,
 )
-from epp.http import ResponseHead, UpstreamFailure, UpstreamPool, UpstreamRequest
+from epp.http import (
+    BodyStream,
+    Credentials,
+    Headers,
+    ResponseHead,
+    UpstreamFailure,
+    UpstreamPool,
+    UpstreamRequest,
+)
 from epp.proxy.answer import Answer
+from epp.proxy.arrival import arrival_of
 from epp.proxy.asgi import ABORT_EXTENSION, Receive, Scope, Send
 from epp.proxy.errors import render_error
 from epp.proxy.executions import Executions
@@ -24,8 +33,6 @@ from epp.proxy.heads import (
     is_event_stream,
     naming_of,
     observer_of,
-    request_head,
-    request_id_of,
     response_start,
     upstream_request,
 )
@@ -34,6 +41,7 @@ from epp.proxy.settings import ProxySettings
 from epp.proxy.uploads import ClientUpload, is_forwarded_unread
 from epp.proxy.verdict import CUT_EVENT, reason_of_cut
 from epp.response import ResponseObserver, StoredResponseReader
+from epp.security import KeyGate, TrustedProxies
 
 __all__ = ["CutError", "RelayedRequest", "ResponseAbortedError", "Surroundings"]
 
@@ -46,7 +54,11 @@ class ResponseAbortedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What all requests of a relay share. `now` is in monotonic seconds."""
+    """What all requests of a relay share. `now` is in monotonic seconds.
+
+    Without `gate` nobody needs a key; without `proxies` no peer is trusted; without `credentials` a client's
+    go to the endpoint.
+    """
 
     director: Director
     pool: UpstreamPool
@@ -55,6 +67,9 @@ class Surroundings:
     new_request_id: Callable[[], bytes]
     explain: Callable[[Exchange, Scope], str | None]
     budget: BodyBudget
+    gate: KeyGate | None = None
+    proxies: TrustedProxies | None = None
+    credentials: Credentials | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +119,11 @@ class RelayedRequest:
         self._scope = scope
         self._receive = receive
         self._send = send
-        self._request_id = request_id_of(scope["headers"], around.new_request_id)
-        self._head = request_head(scope, self._request_id)
+        arrival = arrival_of(scope, around.new_request_id, around.gate, around.proxies)
+        self._request_id = arrival.request_id
+        self._unauthorized = arrival.refusal
+        self._trusted = arrival.trusted
+        self._head = arrival.head
         self._exchange = around.director.open(self._head, around.now())
         self._loop = asyncio.get_running_loop()
         self._arrived = self._loop.time()
@@ -130,6 +148,7 @@ class RelayedRequest:
         """
         end = _End(EndReason.SHUTDOWN)  # the server cancels what a drain has left over
         try:
+            refusal = self._unauthorized or refusal
             end = await self._outcome() if refusal is None else _ended_by(refusal)
             await self._conclude(end)
         finally:
@@ -234,7 +253,7 @@ class RelayedRequest:
         body = await read_body(headers, self._receive, self._hold, settings.max_request_bytes)
         self._watch_from_here()
         await self._prepare(body)
-        return upstream_request(self._scope, self._request_id, body)
+        return self._upstream_request(body)
 
     async def _begin_upload(self) -> UpstreamRequest:
         """A request whose body goes on as it comes, once an endpoint takes it."""
@@ -246,7 +265,7 @@ class RelayedRequest:
         model = await upload.model(self._head.path, self._head.headers)
         await self._prepare(None, model=model)
         self._watch = asyncio.create_task(self._forward(upload))
-        return upstream_request(self._scope, self._request_id, upload)
+        return self._upstream_request(upload)
 
     async def _forward(self, upload: ClientUpload) -> None:
         try:
@@ -256,6 +275,18 @@ class RelayedRequest:
             return
         self._on_body_read()
         await self._watch_client()
+
+    def _upstream_request(
+        self, body: bytes | BodyStream, upgrade_headers: Headers | None = None
+    ) -> UpstreamRequest:
+        return upstream_request(
+            self._scope,
+            self._request_id,
+            body,
+            trusted=self._trusted,
+            credentials=self._around.credentials,
+            upgrade_headers=upgrade_headers,
+        )
 
     async def _prepare(self, body: bytes | None, *, model: str | None = None) -> None:
         around = self._around
@@ -328,6 +359,7 @@ class RelayedRequest:
             request_id=self._request_id,
             endpoint=target.address if around.settings.expose_endpoint else None,
             decision=around.explain(self._exchange, self._scope) if wants_receipt else None,
+            added=around.director.response_headers(self._exchange),
         )
 
     def _observe(self, data: bytes) -> None:

@@ -8,7 +8,6 @@ from epp.http import BodyWriter, UpstreamRequest
 from epp.proxy.answer import Answer
 from epp.proxy.asgi import Receive, Scope, Send
 from epp.proxy.frames import GOING_AWAY, FrameTracker
-from epp.proxy.heads import upstream_request
 from epp.proxy.relayed import CutError, RelayedRequest, Surroundings
 from epp.proxy.upgrade import UPGRADE_EXTENSION, WebSocketOffer
 
@@ -89,7 +88,7 @@ class TunnelledRequest(RelayedRequest):
 
     async def _read_handshake(self) -> UpstreamRequest:
         await self._prepare(None, model=_model_of(self._scope))
-        return upstream_request(self._scope, self._request_id, self._upstream, WebSocketOffer.headers)
+        return self._upstream_request(self._upstream, WebSocketOffer.headers)
 
     async def _tunnel(self, answer: Answer) -> None:
         start = self._begin_answer(answer)

@@ -43,6 +43,7 @@ class ScriptedDirector:
     pick_error: EppError | None = None
     yields: int = 0
     request: InferenceRequest | None = None
+    added_headers: tuple[tuple[str, str], ...] = ()
     calls: list[tuple[str, object]] = field(default_factory=list)
     heads: list[RequestHead] = field(default_factory=list)
     bodies: list[bytes] = field(default_factory=list)
@@ -79,6 +80,9 @@ class ScriptedDirector:
 
     def on_response_head(self, exchange: Exchange, status: int, now: float) -> None:
         self.calls.append(("head", status))
+
+    def response_headers(self, exchange: Exchange) -> tuple[tuple[str, str], ...]:
+        return self.added_headers
 
     def on_stored_response(self, exchange: Exchange, response_id: str, now: float) -> None:
         self.calls.append(("stored", response_id))

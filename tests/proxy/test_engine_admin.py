@@ -13,7 +13,8 @@ from epp.config.load import load_config
 from epp.director.administration import EngineChange
 from epp.endpoints.spec import parse_endpoint
 from epp.http import UpstreamPool, UpstreamSettings
-from epp.proxy import EngineAdmin, ProxySettings, bind_socket
+from epp.proxy import EngineAdmin, ProxySettings, Relay, bind_socket
+from epp.security import KeyGate, KeyRing, parse_key
 from tests.proxy.harness import Door, eventually, post
 from tests.proxy.upstream import ScriptedUpstream, json_answer
 
@@ -33,7 +34,7 @@ class Stage:
 
 
 @asynccontextmanager
-async def stage(count=2, settings=None, upstream_settings=None, more=()):
+async def stage(count=2, settings=None, upstream_settings=None, more=(), gate=None):
     settings = settings or ProxySettings()
     records, changes = [], []
     async with AsyncExitStack() as stack:
@@ -45,7 +46,8 @@ async def stage(count=2, settings=None, upstream_settings=None, more=()):
         core.upkeep.sync_endpoints(specs, 0.0)
         pool = UpstreamPool(upstream_settings or UpstreamSettings())
         stack.push_async_callback(pool.close)
-        app = EngineAdmin(core.director, pool, settings, lambda *change: changes.append(change))
+        around = Relay(core.director, pool, settings, gate=gate).around
+        app = EngineAdmin(around, lambda *change: changes.append(change))
         door = await stack.enter_async_context(Door(app, settings))
         yield Stage(door, upstreams, records, changes)
 
@@ -251,3 +253,19 @@ async def test_a_fault_of_our_own_is_500(caplog):
         response = await client.read_response()
         assert (response.status, json.loads(response.body)["error"]["code"]) == (500, "internal_error")
         assert "request" in caplog.text
+
+
+async def test_administration_needs_a_key_where_clients_need_one():
+    gate = KeyGate(KeyRing((parse_key("ops=sesame-sesame-sesame"),)))
+    async with stage(1, gate=gate) as s, await s.client() as client, await s.client() as other:
+        await client.send(sleep())
+        refused = await client.read_response()
+        await other.send(sleep(b"Authorization: Bearer sesame-sesame-sesame\r\n"))
+        await serve(s.upstreams[0])
+
+        assert (refused.status, (await other.read_response()).status) == (401, 200)
+        assert s.upstreams[0].accepted == 1
+        assert [(r.error, r.reason) for r in s.records] == [
+            ("invalid_api_key", "rejected"),
+            (None, "complete"),
+        ]
