@@ -98,7 +98,7 @@ class Runtime:
         self.observers.reopen()
 
     def _explain(self, exchange: Exchange, scope: Any) -> str | None:
-        return receipt_line(self.core.state, exchange) if self.access.allows(scope) else None
+        return receipt_line(exchange) if self.access.allows(scope) else None
 
     def _ports(self) -> Ports:
         return Ports(

@@ -6,16 +6,15 @@ expected, later the real length) and ranks the prompt's blocks when the request 
 through when the prompt is computed and holds prompts only.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from epp.director.chains import PromptChains
-from epp.director.exchange import Hold
+from epp.director.hold import Hold
 from epp.director.views import Tier, TierView
 from epp.endpoints.ledger import Ledger
 from epp.endpoints.types import Endpoint
 from epp.prefix import Occupancy, PrefixIndex, Touch
-from epp.scheduling.contracts import PrefixMatch
 
 __all__ = ["Claims", "OutputLengths"]
 
@@ -41,7 +40,10 @@ class OutputLengths:
 
 
 class Claims:
-    """Takes and releases holds; the only writer of ledger and index for requests."""
+    """Takes and releases holds; the only writer of ledger and index for requests.
+
+    Prompts come as chains, with what one of their blocks is worth by its size in bytes.
+    """
 
     def __init__(self, index: PrefixIndex, views: Sequence[TierView], ledger: Ledger) -> None:
         self._index = index
@@ -53,7 +55,7 @@ class Claims:
         self,
         endpoint: Endpoint,
         chains: PromptChains | None,
-        matches: dict[str, PrefixMatch],
+        block_tokens: Mapping[int, float],
         *,
         uncached_tokens: int,
         output_tokens: int,
@@ -62,17 +64,27 @@ class Claims:
         epoch = self._ledger.take(endpoint.slot, uncached_tokens)
         hold = Hold(endpoint, epoch, uncached_tokens, [], [])
         if chains is not None:
-            hold.touches = self.record(endpoint, chains, matches)
+            hold.touches = self.record(endpoint, chains, block_tokens)
             hold.occupancies = [self._occupy(v, endpoint, output_tokens) for v in self._gpu_views]
         return hold
 
     def record(
-        self, endpoint: Endpoint, chains: PromptChains, matches: dict[str, PrefixMatch]
+        self, endpoint: Endpoint, chains: PromptChains, block_tokens: Mapping[int, float]
     ) -> list[Touch]:
         """Note in the index, and only there, that `endpoint` gets these prompts."""
+        return self._touch(self._views, endpoint, chains, block_tokens)
+
+    def _touch(
+        self,
+        views: Sequence[TierView],
+        endpoint: Endpoint,
+        chains: PromptChains,
+        block_tokens: Mapping[int, float],
+    ) -> list[Touch]:
+        weights = {size: max(1, round(tokens)) for size, tokens in block_tokens.items()}
         return [
-            self._index.touch(view.index_view, endpoint.slot, chain, _weight(matches[view.name]))
-            for view in self._views
+            self._index.touch(view.index_view, endpoint.slot, chain, weights[view.block_bytes])
+            for view in views
             for chain in chains.of(view)
         ]
 
@@ -102,7 +114,7 @@ class Claims:
         self,
         hold: Hold,
         chains: PromptChains | None,
-        matches: dict[str, PrefixMatch],
+        block_tokens: Mapping[int, float],
         output_tokens: int | None,
         *,
         same_incarnation: bool,
@@ -116,18 +128,8 @@ class Claims:
             for occupancy in hold.occupancies:
                 self._index.resize(occupancy, output_tokens)
         if same_incarnation:
-            self._touch_again(hold.endpoint, chains, matches)
-
-    def _touch_again(self, endpoint: Endpoint, chains: PromptChains, matches: dict[str, PrefixMatch]) -> None:
-        for view in self._gpu_views:
-            for chain in chains.of(view):
-                self._index.touch(view.index_view, endpoint.slot, chain, _weight(matches[view.name]))
+            self._touch(self._gpu_views, hold.endpoint, chains, block_tokens)
 
     def _release_counts(self, hold: Hold) -> None:
         self.prefill_done(hold)
         self._ledger.release_request(hold.endpoint.slot, hold.epoch)
-
-
-def _weight(match: PrefixMatch) -> int:
-    """What a block added for this request weighs in the index, in whole tokens."""
-    return max(1, round(match.block_tokens))

@@ -65,7 +65,16 @@ class _View:
 class PrefixIndex:
     """See the module. Not thread-safe; every method is one short synchronous step."""
 
-    __slots__ = ("_added", "_columns", "_evictions_per_call", "_excessive", "_free", "_stamp", "_tree", "_views")
+    __slots__ = (
+        "_added",
+        "_columns",
+        "_evictions_per_call",
+        "_excessive",
+        "_free",
+        "_stamp",
+        "_tree",
+        "_views",
+    )
 
     def __init__(self, evictions_per_call: int = _EVICTIONS_PER_CALL) -> None:
         self._tree = BlockTree()
@@ -330,7 +339,6 @@ class PrefixIndex:
         if not residency.open:
             self._clean(self._columns[residency.column], residency)
         return budget
-
 
     def _clean(self, view: _View, residency: Residency) -> None:
         """The last entry of a dropped residency is gone."""

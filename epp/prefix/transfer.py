@@ -46,9 +46,7 @@ class IndexDump(msgspec.Struct):
     held: list[HeldDump]
 
 
-def dump_index(
-    index: PrefixIndex, views: Mapping[int, str], endpoints: Mapping[int, str]
-) -> Iterator[bytes]:
+def dump_index(index: PrefixIndex, views: Mapping[int, str], endpoints: Mapping[int, str]) -> Iterator[bytes]:
     """The dump as JSON in slices; `views` are names by number, `endpoints` by slot, others are left out."""
     numbers: dict[Run, int] = {}
     yield b'{"views":%b,"held":[' % _encode(list(views.values()))

@@ -387,10 +387,16 @@ def corrupt_reach_inside(index, path, side, residencies, occupancy):
         (corrupt_occupancy, "slot 0 of column 0 has a void occupancy"),
         (corrupt_links, "an LRU list is torn"),
         (corrupt_order, r"slot 1 of column 0 would evict the parent of the run of blocks \[4, 6\) first"),
-        (corrupt_registration, r"slot 1 of column 0 has a hold that the run of blocks \[4, 6\) does not know"),
+        (
+            corrupt_registration,
+            r"slot 1 of column 0 has a hold that the run of blocks \[4, 6\) does not know",
+        ),
         (corrupt_range, r"slot 1 of column 0 has a hold of \[6, 6\)"),
         (corrupt_reach, r"slot \d of column \d has a hold that does not reach the run of blocks \[0, 4\)"),
-        (corrupt_reach_inside, r"slot 0 of column 0 has a hold that begins inside the run of blocks \[0, 4\)"),
+        (
+            corrupt_reach_inside,
+            r"slot 0 of column 0 has a hold that begins inside the run of blocks \[0, 4\)",
+        ),
     ],
 )
 def test_damage_is_found_and_named(corrupt, message):
