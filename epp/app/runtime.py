@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Coroutine
+from dataclasses import replace
 from typing import Any
 
 from epp import __version__
@@ -54,7 +55,11 @@ class Runtime:
             self.core.director, self.pool, self.proxy_settings, clock=self.clock, explain=self._explain
         )
         self.observers = Observers(settings, config, self.core, self.relay, self.clock)
-        self.sources = PoolSources(settings, self.core, self.pool, self.clock, self.observers.scrape_failed)
+        # A pool of its own: a limit on connections for requests must not blind the scorers.
+        self.probe_pool = UpstreamPool(replace(upstream_settings(settings), max_connections_per_origin=0))
+        self.sources = PoolSources(
+            settings, self.core, self.probe_pool, self.clock, self.observers.scrape_failed
+        )
         self.draining = False
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._failed: dict[str, str] = {}
@@ -89,6 +94,7 @@ class Runtime:
             task.cancel()
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
         await self.sources.stop()
+        await self.probe_pool.close()
         await self.pool.close()
         logger.info("epp stopped")
         self.observers.stop()

@@ -7,7 +7,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 from epp.app.server import Started, serve
-from epp.config import EffectiveConfig, Settings, add_settings_flags, load_any_config, load_config, load_settings
+from epp.config import (
+    EffectiveConfig,
+    Settings,
+    add_settings_flags,
+    load_any_config,
+    load_config,
+    load_settings,
+)
 from epp.config.builtin import builtin_config
 from epp.errors import ConfigError, ConfigProblem
 

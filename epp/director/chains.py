@@ -9,7 +9,7 @@ from epp.prefix import PrefixIndex, chain_seed, hash_chain
 from epp.request.types import InferenceRequest, Prompt
 from epp.scheduling.contracts import NO_MATCH, PrefixMatch
 
-__all__ = ["PromptChains", "block_tokens", "chain_summary", "hash_prompts", "match_views"]
+__all__ = ["PromptChains", "block_tokens", "chain_summary", "hash_prompts", "match_views", "unhashed_bytes"]
 
 Chain = Sequence[int]
 
@@ -18,11 +18,15 @@ _TOKEN_ID_BYTES = 4
 
 @dataclass(frozen=True, slots=True)
 class PromptChains:
-    """The chains of all prompts of a request, by block size in bytes; `family` is the first block's hash."""
+    """The chains of all prompts of a request, by block size in bytes.
+
+    `family` is the first block's hash, `data_bytes` the length of all prompts together, hashed or not.
+    """
 
     by_block_bytes: dict[int, tuple[Chain, ...]]
     token_ids: bool
     family: int | None
+    data_bytes: int
 
     def of(self, view: TierView) -> tuple[Chain, ...]:
         """The chains for `view`, cut at its cap."""
@@ -69,7 +73,12 @@ def hash_prompts(
         by_block_bytes[block_bytes] = tuple(chains)
     sizes = dict.fromkeys(view.block_bytes for view in views)
     first = next((chain[0] for size in sizes for chain in by_block_bytes[size] if chain), None)
-    return PromptChains(by_block_bytes, any(p.token_ids for p in request.prompts), first)
+    return PromptChains(
+        by_block_bytes,
+        token_ids=any(p.token_ids for p in request.prompts),
+        family=first,
+        data_bytes=sum(len(p.data) for p in request.prompts),
+    )
 
 
 def prompt_tokens(request: InferenceRequest, ratio: float) -> int:
@@ -109,6 +118,11 @@ def match_views(
             total = sum(len(chain) for chain in chains.of(view))
             matches[view.name] = PrefixMatch(segments, total, block_tokens[size])
     return matches
+
+
+def unhashed_bytes(view: TierView, chains: PromptChains) -> int:
+    """Bytes of the prompts that no block of `view` stands for: their tails, and what is beyond its cap."""
+    return chains.data_bytes - view.block_bytes * sum(len(chain) for chain in chains.of(view))
 
 
 def _summed(per_prompt: list[list[tuple[int, int]]]) -> tuple[tuple[int, int], ...]:

@@ -1,25 +1,31 @@
 """What a dispatched request holds at its endpoint, in the ledger and in the prefix index.
 
 A claim is taken in the same step as the pick, so that a burst sees itself. It is confirmed by a 2xx head and
-taken back by a failure before it. Tiers differ: the GPU tier also holds the answer (an anonymous run of the
-expected, later the real length) and ranks the prompt's blocks when the request ends; the CPU tier is written
-through when the prompt is computed and holds prompts only.
+taken back by a failure before it. Tiers differ: the GPU tier also holds the answer (of the expected, later
+the real length) and ranks the prompt's blocks when the request ends; the CPU tier is written through when the
+prompt is computed and holds prompts only.
+
+Both also hold full engine blocks that no hash block stands for: the prompt's tail, with the answer. They are
+anonymous runs; without them the tiers would look larger than they are.
 """
 
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from epp.director.chains import PromptChains
+from epp.director.chains import PromptChains, unhashed_bytes
 from epp.director.hold import Hold
-from epp.director.views import Tier, TierView
+from epp.director.views import Tier, TierView, engine_block_tokens
 from epp.endpoints.ledger import Ledger
 from epp.endpoints.types import Endpoint
-from epp.prefix import Occupancy, PrefixIndex, Touch
+from epp.prefix import PrefixIndex, Touch
 
 __all__ = ["Claims", "OutputLengths"]
 
 _FIRST_GUESS_TOKENS: Final = 128.0
 _WEIGHT: Final = 0.1
+
+# A block's weight is corrected when it turns out to be wrong by more; ratios of one prompt family vary less.
+_TOLERANCE: Final = 1 / 16
 
 
 class OutputLengths:
@@ -42,7 +48,7 @@ class OutputLengths:
 class Claims:
     """Takes and releases holds; the only writer of ledger and index for requests.
 
-    Prompts come as chains, with what one of their blocks is worth by its size in bytes.
+    Prompts come as chains, with what one of their blocks is worth in tokens, by its size in bytes.
     """
 
     def __init__(self, index: PrefixIndex, views: Sequence[TierView], ledger: Ledger) -> None:
@@ -65,7 +71,14 @@ class Claims:
         hold = Hold(endpoint, epoch, uncached_tokens, [], [])
         if chains is not None:
             hold.touches = self.record(endpoint, chains, block_tokens)
-            hold.occupancies = [self._occupy(v, endpoint, output_tokens) for v in self._gpu_views]
+            hold.occupancies = [
+                self._index.occupy(
+                    view.index_view,
+                    endpoint.slot,
+                    _anonymous_tokens(view, endpoint, chains, block_tokens, output_tokens),
+                )
+                for view in self._views
+            ]
         return hold
 
     def record(
@@ -87,9 +100,6 @@ class Claims:
             for view in views
             for chain in chains.of(view)
         ]
-
-    def _occupy(self, view: TierView, endpoint: Endpoint, tokens: int) -> Occupancy:
-        return self._index.occupy(view.index_view, endpoint.slot, tokens)
 
     def prefill_done(self, hold: Hold) -> None:
         """The first byte came: the endpoint has no uncached tokens of this request left to compute."""
@@ -114,22 +124,76 @@ class Claims:
         self,
         hold: Hold,
         chains: PromptChains | None,
-        block_tokens: Mapping[int, float],
+        claimed: Mapping[int, float],
+        learned: Mapping[int, float],
         output_tokens: int | None,
         *,
         same_incarnation: bool,
     ) -> None:
-        """The request ended; `same_incarnation`: the endpoint still has what it computed for it."""
+        """The request ended.
+
+        `claimed` is what blocks were worth when the claim was made, `learned` what the answer taught of it;
+        `same_incarnation`: the endpoint still has what it computed for the request.
+        """
         self._release_counts(hold)
         if chains is None or not hold.confirmed:
             self.forget(hold)
             return
-        if output_tokens is not None:
-            for occupancy in hold.occupancies:
-                self._index.resize(occupancy, output_tokens)
         if same_incarnation:
-            self._touch(self._gpu_views, hold.endpoint, chains, block_tokens)
+            self._weigh_again(hold, chains, claimed, learned)
+        if output_tokens is not None:
+            self._resize(hold, chains, learned, output_tokens)
+        if same_incarnation:
+            self._touch(self._gpu_views, hold.endpoint, chains, learned)
+
+    def _weigh_again(
+        self,
+        hold: Hold,
+        chains: PromptChains,
+        claimed: Mapping[int, float],
+        learned: Mapping[int, float],
+    ) -> None:
+        """Put what the claim added into the index anew, if its blocks got a wrong weight.
+
+        A block keeps its weight while anybody holds it, so those that others use since stay as they are.
+        """
+        if all(_alike(claimed[size], learned[size]) for size in claimed):
+            return
+        for touch in hold.touches:
+            self._index.undo(touch)
+        hold.touches = self.record(hold.endpoint, chains, learned)
+
+    def _resize(
+        self, hold: Hold, chains: PromptChains, learned: Mapping[int, float], output_tokens: int
+    ) -> None:
+        for view, occupancy in zip(self._views, hold.occupancies, strict=True):
+            tokens = _anonymous_tokens(view, hold.endpoint, chains, learned, output_tokens)
+            self._index.resize(occupancy, tokens)
 
     def _release_counts(self, hold: Hold) -> None:
         self.prefill_done(hold)
         self._ledger.release_request(hold.endpoint.slot, hold.epoch)
+
+
+def _alike(one: float, other: float) -> bool:
+    return abs(one - other) <= _TOLERANCE * one
+
+
+def _anonymous_tokens(
+    view: TierView,
+    endpoint: Endpoint,
+    chains: PromptChains,
+    block_tokens: Mapping[int, float],
+    output_tokens: int,
+) -> int:
+    """What a request takes of a tier beyond its hashed blocks, as far as it fills engine blocks.
+
+    An engine block that is not full is given back when the request ends, and is the first to be used again.
+    """
+    worth = block_tokens[view.block_bytes]
+    tail_tokens = unhashed_bytes(view, chains) * worth / view.block_bytes
+    hashed_tokens = sum(len(chain) for chain in chains.of(view)) * worth
+    answer_tokens = output_tokens if view.tier is Tier.GPU else 0
+    block = engine_block_tokens(endpoint)
+    whole_tokens = int(hashed_tokens + tail_tokens + answer_tokens) // block * block
+    return max(0, whole_tokens - round(hashed_tokens))

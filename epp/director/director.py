@@ -336,8 +336,8 @@ class Director:
             self.running.leave(exchange.counted_as)
         output_tokens = usage.completion_tokens if usage else None
         if exchange.hold is not None:
-            self._finish(exchange, exchange.hold, output_tokens)
             self._learn(exchange, usage)
+            self._finish(exchange, exchange.hold, output_tokens)
         record = record_of(exchange, reason, now, usage=usage, response_bytes=response_bytes, error=error)
         for observer in self.observers:
             observer(record)
@@ -348,9 +348,16 @@ class Director:
             hold,
             _claimable(exchange),
             exchange.block_tokens,
+            self._learned(exchange),
             output_tokens,
             same_incarnation=there is not None and there.incarnation == hold.endpoint.incarnation,
         )
+
+    def _learned(self, exchange: Exchange) -> dict[int, float]:
+        """What the blocks of a claim are worth by what is known after the answer."""
+        if exchange.chains is None or exchange.resolution is None:
+            return {}
+        return block_tokens(exchange.chains, self.state.ratios, exchange.resolution.model)
 
     def _learn(self, exchange: Exchange, usage: Usage | None) -> None:
         """Bytes per token and answer lengths, from what the endpoint reported."""

@@ -14,6 +14,7 @@ __all__ = [
     "Tier",
     "TierView",
     "capacity_tokens",
+    "engine_block_tokens",
     "hit_tokens",
     "predicted_hits",
     "size_views",
@@ -58,13 +59,17 @@ def _last_good(endpoint: Endpoint) -> EndpointMetrics:
     return endpoint.metrics or EndpointMetrics()
 
 
+def engine_block_tokens(endpoint: Endpoint) -> int:
+    """The endpoint's own block: what its tiers hold is a whole number of these."""
+    return _last_good(endpoint).block_tokens or DEFAULT_BLOCK_TOKENS
+
+
 def capacity_tokens(view: TierView, endpoint: Endpoint) -> int:
     """The tier's size: with `autoTune` what the engine reports, else the configured engine blocks."""
-    metrics = _last_good(endpoint)
-    reported = _reported(view, metrics)
+    reported = _reported(view, _last_good(endpoint))
     if view.auto_tune and reported:
         return reported
-    return view.capacity_blocks * (metrics.block_tokens or DEFAULT_BLOCK_TOKENS)
+    return view.capacity_blocks * engine_block_tokens(endpoint)
 
 
 def capacity_mismatch(view: TierView, endpoint: Endpoint) -> float | None:
@@ -84,10 +89,10 @@ def size_views(index: PrefixIndex, views: Iterable[TierView], endpoints: Iterabl
             index.set_capacity(view.index_view, endpoint.slot, capacity_tokens(view, endpoint))
 
 
-def _unit(view: TierView, metrics: EndpointMetrics) -> int:
-    block = metrics.block_tokens or DEFAULT_BLOCK_TOKENS
+def _unit(view: TierView, endpoint: Endpoint) -> int:
+    metrics = _last_good(endpoint)
     told = metrics.hit_unit_tokens if view.tier is Tier.GPU else metrics.cpu_hit_unit_tokens
-    return told or block
+    return told or engine_block_tokens(endpoint)
 
 
 def hit_tokens(view: TierView, endpoint: Endpoint, match: PrefixMatch, prompt_tokens: int) -> int:
@@ -95,7 +100,7 @@ def hit_tokens(view: TierView, endpoint: Endpoint, match: PrefixMatch, prompt_to
 
     A match is rounded down to the tier's hit unit, and at least the last prompt token is always computed.
     """
-    unit = _unit(view, _last_good(endpoint))
+    unit = _unit(view, endpoint)
     matched = min(int(match.blocks(endpoint.slot) * match.block_tokens), prompt_tokens - 1)
     return max(0, matched // unit * unit)
 

@@ -1,10 +1,10 @@
-"""How an operator writes a DNS name that stands for endpoints: `http://name:port` or `srv+http://_svc._tcp.name`."""
+"""How an operator writes a DNS name that stands for endpoints: `http://name:port`, `srv+http://_svc._tcp.name`."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from ipaddress import ip_address
-from typing import Final
 from types import MappingProxyType
+from typing import Final
 
 from epp.endpoints.spec import read_url
 

@@ -50,8 +50,6 @@ def read_url(text: str, what: str, example: str) -> WrittenUrl:
     """
     url, *labels = (part.strip() for part in text.split(","))
     try:
-        if not url:
-            raise _FormError(f"{what} is empty")
         parts = _split(url, what)
         return WrittenUrl(parts.scheme, _host(parts), _port(parts), dict(_labels(labels)))
     except _FormError as error:
@@ -78,6 +76,8 @@ def parse_endpoints(texts: Iterable[str]) -> tuple[EndpointSpec, ...]:
 
 
 def _split(url: str, what: str) -> SplitResult:
+    if not url:
+        raise _FormError(f"{what} is empty")
     try:
         parts = urlsplit(url if "://" in url else f"http://{url}")
     except ValueError as error:

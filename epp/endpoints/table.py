@@ -223,7 +223,7 @@ class EndpointTable:
         return entry
 
     def _end(self, entry: _Entry) -> None:
-        self._replace(entry, incarnation=self._next_incarnation())
+        self._replace(entry, topology=True, incarnation=self._next_incarnation())
         self._on_incarnation_end(entry.endpoint.slot)
 
     def _replace(self, entry: _Entry, *, topology: bool = False, **fields: Any) -> None:

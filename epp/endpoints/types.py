@@ -134,8 +134,8 @@ class Endpoint:
 class Pool:
     """All endpoints at one moment, ordered by slot.
 
-    `version` changes whenever anything here does, `topology` only when membership or models do; None says
-    nothing, and every pool then counts as another topology.
+    `version` changes whenever anything here does, `topology` only when membership, incarnations or models
+    do; None says nothing, and every pool then counts as another topology.
     """
 
     version: int

@@ -89,15 +89,13 @@ class Occupancy(Link):
         self.residency = residency
         self.tokens = 0
 
-    def resize(self, tokens: int) -> None:
-        """Takes exactly `tokens`, as the newest entry; nothing once the residency is gone."""
-        residency = self.residency
-        if residency is not None and residency.open:
-            self.shed(residency, self.tokens)
-            self.tokens = tokens
-            residency.tokens += tokens
-            if tokens:
-                residency.append(self)
+    def resize(self, residency: Residency, tokens: int) -> None:
+        """Takes exactly `tokens` of `residency`, its own, as the newest entry."""
+        self.shed(residency, self.tokens)
+        self.tokens = tokens
+        residency.tokens += tokens
+        if tokens:
+            residency.append(self)
 
     def shed(self, residency: Residency, tokens: int) -> None:
         """Gives back at most `tokens` to `residency`, its own; what is left keeps its age."""

@@ -218,13 +218,12 @@ class BlockTree:
 
     def mend(self, path: Sequence[Run]) -> None:
         """Joins neighbours on a path that nothing keeps apart, where branches between them have gone."""
-        below = path[-1] if path else None
-        for above in reversed(path[:-1]):
-            seams = _seams(above, below) if below is not None and above.children == 1 else None
-            if below is None or seams is None:
-                below = above
+        below: Run | None = None
+        for run in reversed(path):
+            if below is None or run.children != 1 or (seams := _seams(run, below)) is None:
+                below = run
             else:
-                self._join(above, below, seams)
+                self._join(run, below, seams)
 
     def _join(self, above: Run, below: Run, seams: Iterable[tuple[Hold, Hold]]) -> None:
         """Puts `above` in front of `below`, its only child, and each hold in front of the one it goes on in.
@@ -236,6 +235,7 @@ class BlockTree:
             lower.lo = hold.lo
             hold.hi = hold.lo
             hold.unlink()
+        above.holds.clear()
         self._unlist(below)
         self.shards[above.hashes[0] >> SHARD_SHIFT][above.hashes[0]] = below
         above.hashes.extend(below.hashes)

@@ -54,19 +54,64 @@ def test_a_burst_of_equal_prompts_sees_itself():
     assert second.address == first.address
 
 
-def test_the_gpu_tier_also_holds_the_expected_answer():
+def test_the_gpu_tier_also_holds_the_expected_answer_in_whole_engine_blocks():
     pool = Pool()
     _, target = pool.send(PROMPT, max_tokens=50)
 
-    assert pool.index.tokens(0, target.slot) == 45 * 16 + 50
-    assert pool.index.tokens(1, target.slot) == 45 * 16
+    assert pool.index.tokens(0, target.slot) == 768  # of 720 + 50
+    assert pool.index.tokens(1, target.slot) == 720
 
 
 def test_the_real_length_of_the_answer_replaces_the_expected_one():
     pool = Pool()
     exchange = pool.serve(PROMPT, usage=usage(720, completion=300))
 
-    assert pool.index.tokens(0, exchange.target.slot) == 45 * 16 + 300
+    assert pool.index.tokens(0, exchange.target.slot) == 1008  # of 720 + 300
+    assert pool.index.tokens(1, exchange.target.slot) == 720
+
+
+def test_the_tail_of_a_prompt_takes_room_in_both_tiers_once_it_fills_an_engine_block():
+    config = Pool().config.replace("blockSize: 64", "blockSize: 256")
+    pool = Pool(n=1, config=config)
+    pool.serve("x" * 500, usage=usage(125))  # one block of 64 tokens, and 61 more
+
+    assert (pool.index.blocks(0, 0), pool.index.blocks(1, 0)) == (1, 1)
+    assert pool.index.tokens(0, 0) == 128  # of 125 + 4
+    assert pool.index.tokens(1, 0) == 112  # of 125
+
+
+def test_what_is_beyond_the_cap_takes_room_though_nothing_stands_for_it():
+    config = Pool().config.replace("blockSize: 64}", "blockSize: 64, maxPrefixTokensToMatch: 160}")
+    pool = Pool(n=1, config=config)
+    pool.send(PROMPT, max_tokens=1)
+
+    assert pool.index.blocks(0, 0) == 10
+    assert pool.index.tokens(0, 0) == 720
+
+
+def test_an_answer_that_teaches_another_ratio_corrects_what_its_prompt_weighs():
+    pool = Pool(n=1)
+    pool.serve(PROMPT, usage=usage(1440))  # 2 bytes a token, where 4 were assumed
+
+    assert (pool.index.blocks(0, 0), pool.index.blocks(1, 0)) == (45, 45)
+    assert (pool.index.tokens(0, 0), pool.index.tokens(1, 0)) == (1440, 1440)
+
+
+def test_a_small_difference_leaves_the_weights_as_they_are():
+    pool = Pool(n=1)
+    pool.serve(PROMPT, usage=usage(750))
+
+    assert pool.index.tokens(1, 0) == 720
+
+
+def test_weights_of_blocks_that_others_use_since_stay():
+    pool = Pool(n=1)
+    first, _ = pool.send(PROMPT)
+    pool.send(PROMPT, 1.5)
+    pool.answer(first, usage=usage(1440))
+
+    assert pool.index.blocks(1, 0) == 45
+    assert pool.index.tokens(1, 0) == 720
 
 
 def test_the_text_of_a_prompt_is_not_kept_once_it_is_hashed():
@@ -260,6 +305,16 @@ def test_a_path_without_a_visible_prompt_is_routed_by_load_alone():
     assert exchange.predicted == {}
     assert pool.index.tokens(0, target.slot) == 0
     assert pool.director.next_after_failure(exchange, Failure(FailureKind.BROKEN), 1.1) is None
+
+
+def test_a_request_without_a_visible_prompt_ends_like_any_other():
+    pool = Pool()
+    exchange = pool.open(b"{not json", path="/v1/some/future/route")
+    pool.director.pick(exchange, 1.0)
+    pool.answer(exchange)
+
+    assert pool.ledger.total() == 0
+    assert [r.reason for r in pool.records] == [EndReason.COMPLETE]
 
 
 def test_get_requests_may_be_sent_again():

@@ -440,7 +440,7 @@ def test_a_draining_endpoint_stays_in_the_pool_and_can_come_back(table):
     assert [e.draining for e in table.pool.endpoints] == [False]
 
 
-def test_version_changes_with_everything_and_topology_only_with_members_and_models(table):
+def test_version_changes_with_everything_and_topology_only_with_members_incarnations_and_models(table):
     table.add(spec(1), 0.0)
     steps = [(table.pool.version, table.pool.topology)]
     for change in (
@@ -457,7 +457,7 @@ def test_version_changes_with_everything_and_topology_only_with_members_and_mode
 
     versions, topologies = zip(*steps, strict=True)
     assert len(set(versions)) == 8
-    assert [t - topologies[0] for t in topologies] == [0, 0, 0, 0, 0, 1, 2, 3]
+    assert [t - topologies[0] for t in topologies] == [0, 0, 0, 1, 1, 2, 3, 4]
 
 
 @given(
@@ -502,3 +502,16 @@ def test_members_are_what_was_synced_and_slots_are_never_shared(steps):
         assert ledger.requests == [sum(slot == s for slot, _ in flying) for s in range(len(ledger.requests))]
         assert table.pool.version >= version
         version = table.pool.version
+
+
+def test_a_new_incarnation_in_place_is_another_topology_so_that_whoever_asks_endpoints_follows(
+    table, harness
+):
+    table.sync([spec(1)], 0.0)
+    table.update_metrics(E1, scraped(process_start=1.0), 1.0)
+    before = table.pool.topology
+    table.update_metrics(E1, scraped(process_start=1.0, waiting=3.0), 2.0)
+
+    assert table.pool.topology == before
+    table.update_metrics(E1, scraped(process_start=2.0), 3.0)
+    assert table.pool.topology != before

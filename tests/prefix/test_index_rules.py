@@ -1,8 +1,11 @@
 """The index's rules, one test each. Blocks are four bytes of text and weigh four tokens unless said otherwise."""
 
+import gc
+
 import pytest
 
-from epp.prefix import DEFAULT_CAPACITY_TOKENS, PrefixIndex, chain_seed, drain, hash_chain
+from epp.prefix import DEFAULT_CAPACITY_TOKENS, Occupancy, PrefixIndex, chain_seed, drain, hash_chain
+from epp.prefix.runs import Hold, Run
 
 E1, E2, E3 = 0b001, 0b010, 0b100  # masks of slots 0, 1 and 2
 
@@ -563,6 +566,46 @@ def test_f19_a_busy_slot_takes_nothing_until_it_is_swept():
 
     assert matches(index, "dddd") == [(E1, 1)]
     assert matches(index, "aaaabbbb") == []
+
+
+def test_what_an_earlier_owner_of_a_slot_left_does_not_unhide_a_later_one():
+    index = tiers(9)
+    old_occupancy, old_touch = index.occupy(0, 0, 4), serve(index, 0, "aaaa")
+    index.drop(0)
+    assert index.sweep(9)
+    serve(index, 0, "bbbb")
+    index.drop(0)
+    index.resize(old_occupancy, 8)
+    index.undo(old_touch)
+    index.release(old_occupancy)
+    index.check_integrity()
+
+    assert index.busy(0)
+    assert index.match(chain("bbbb")) == [[]]
+    assert index.sweep(1)
+
+
+def test_evicted_and_dropped_entries_are_no_reference_cycles():
+    def alive():
+        return sum(isinstance(thing, Run | Hold | Occupancy) for thing in gc.get_objects())
+
+    gc.collect()
+    gc.disable()
+    try:
+        before = alive()
+        index = tiers(5, 7)
+        for number in range(60):
+            for view in (0, 1):
+                serve(index, number % 3, "aaaabbbbccccddddeeee"[: 4 + number % 17] + f"{number % 7:04}", view)
+                serve(index, number % 3, "aaaabbbbccccddddeeee", view)
+            index.occupy(0, number % 3, 3)
+        for slot in range(3):
+            index.drop(slot)
+        assert index.sweep(999)
+
+        assert alive() == before
+    finally:
+        gc.enable()
 
 
 def test_the_capacity_of_a_dropped_slot_is_forgotten_but_one_set_since_holds():
