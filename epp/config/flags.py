@@ -18,6 +18,7 @@ _METAVARS: Final = {
     LeafKind.SIZE: "SIZE",
     LeafKind.CREDENTIAL: "KEY",
     LeafKind.ENDPOINTS: "URL[,label=value]",
+    LeafKind.DNS_NAMES: "URL[,label=value]",
 }
 
 
@@ -43,7 +44,7 @@ def _add(group: argparse._ArgumentGroup, leaf: Leaf) -> None:
     names = [leaf.flag, leaf.rules.alias] if leaf.rules.alias else [leaf.flag]
     help_text = f"{leaf.rules.doc} Default: {show_default(leaf)}.".replace("%", "%%")
     metavar = f"{{{','.join(leaf.rules.choices)}}}" if leaf.rules.choices else _METAVARS[leaf.kind]
-    if leaf.kind is LeafKind.ENDPOINTS:
+    if leaf.kind.repeatable:
         group.add_argument(
             *names,
             dest=leaf.path,

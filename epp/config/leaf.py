@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, get_args
 
+from epp.endpoints.dns_name import DnsName
 from epp.endpoints.types import EndpointSpec
 
 __all__ = ["ENVIRONMENT_PREFIX", "Leaf", "LeafKind", "Rules", "Secret", "leaf_of", "rules", "spelled"]
@@ -40,6 +41,12 @@ class LeafKind(enum.StrEnum):
     SIZE = "size"
     CREDENTIAL = "text, never shown"
     ENDPOINTS = "endpoint, repeatable"
+    DNS_NAMES = "DNS name, repeatable"
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether it may be given several times, all of which count."""
+        return self in {LeafKind.ENDPOINTS, LeafKind.DNS_NAMES}
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,5 +126,6 @@ def _kind(attribute: str, annotation: Any) -> LeafKind:
         str: LeafKind.TEXT,
         Secret: LeafKind.CREDENTIAL,
         EndpointSpec: LeafKind.ENDPOINTS,
+        DnsName: LeafKind.DNS_NAMES,
     }
     return by_type[types[0]]

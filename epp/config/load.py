@@ -25,6 +25,7 @@ _TOP_LEVEL_KEYS: Final = (
     "apiVersion", "kind", "featureGates", "plugins", "schedulingProfiles", "dataLayer", "data", "flowControl",
     "requestHandler", "parser", "saturationDetector",
 )  # fmt: skip
+_NO_SCHEDULING: Final = frozenset({PluginKind.INERT, PluginKind.DISCOVERY})
 
 
 def load_config(
@@ -93,11 +94,11 @@ def _load(reader: Reader, root: MappingNode, registry: Registry, source: str) ->
     read_feature_gates(reader, fields.get("featureGates"))
     plugins = read_plugins(reader, fields.get("plugins"), registry)
     profiles = read_profiles(reader, fields.get("schedulingProfiles"))
-    read_sections(reader, fields, plugins)
+    discovery = read_sections(reader, fields, plugins)
     producers, reads = resolve_producers(reader, plugins)
     views = build_views(reader, producers)
     scheduling = resolve_scheduling(reader, plugins, profiles, registry)
-    declared = [p for p in plugins.by_name.values() if p.kind is not PluginKind.INERT]
+    declared = [p for p in plugins.by_name.values() if p.kind not in _NO_SCHEDULING]
     instances = (*(_instance(reader, p, reads) for p in declared), *scheduling.implied)
     return EffectiveConfig(
         plugins=instances,
@@ -109,6 +110,7 @@ def _load(reader: Reader, root: MappingNode, registry: Registry, source: str) ->
         provenance=MappingProxyType(reader.provenance),
         source=source,
         hash=configuration_hash(instances, scheduling.profiles, scheduling.handler, views),
+        discovery=discovery,
     )
 
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from epp.config.document import Node, Scalar, SequenceNode, parse
 from epp.config.environment import SETTINGS_VARIABLE, read_environment
-from epp.config.leaf import Leaf, LeafKind, spelled
+from epp.config.leaf import Leaf, spelled
 from epp.config.reader import Reader
 from epp.config.settings import Settings, leaves, sections
 from epp.config.values import credential, read_value
@@ -70,7 +70,7 @@ def _from_environment(
 ) -> list[_Given]:
     by_variable = {leaf.variable: leaf for leaf in table}
     texts = {
-        name: text.split() if by_variable[name].kind is LeafKind.ENDPOINTS else [text]
+        name: text.split() if by_variable[name].kind.repeatable else [text]
         for name, text in values.items()
         if name in by_variable
     }
@@ -179,6 +179,10 @@ def _contradictions(values: Mapping[str, Any]) -> list[ConfigProblem]:
     if longest < first:
         message = f"{longest:g}s is less than health.ejectionTime ({first:g}s)"
         problems.append(ConfigProblem("health.maxEjectionTime", message, f"write at least {first:g}s"))
+    most, least = values["discovery.dnsMaxInterval"], values["discovery.dnsMinInterval"]
+    if most < least:
+        message = f"{most:g}s is less than discovery.dnsMinInterval ({least:g}s)"
+        problems.append(ConfigProblem("discovery.dnsMaxInterval", message, f"write at least {least:g}s"))
     if not values["metrics.path"].startswith("/"):
         message = f"must begin with /, not {values['metrics.path']!r}"
         problems.append(ConfigProblem("metrics.path", message, "write /metrics"))

@@ -3,16 +3,13 @@
 from collections.abc import Callable
 from typing import Any, Final
 
-from epp.config.document import Entry, MappingNode, Node, Scalar, SequenceNode, describe
+from epp.config.document import Node, Scalar, describe
+from epp.config.endpoints import read_dns_names, read_endpoints
 from epp.config.leaf import Leaf, LeafKind, Secret
 from epp.config.reader import Reader, closest, listed
 from epp.config.units import format_duration, format_size, parse_duration, parse_size
-from epp.endpoints.spec import parse_endpoint
-from epp.endpoints.types import EndpointSpec
 
 __all__ = ["credential", "read_value", "show_default", "show_value"]
-
-_ENDPOINT_KEYS: Final = ("url", "labels")
 
 
 def read_value(reader: Reader, leaf: Leaf, node: Node, path: str) -> Any:
@@ -20,8 +17,6 @@ def read_value(reader: Reader, leaf: Leaf, node: Node, path: str) -> Any:
 
     `path` is the name by which the source knows the setting: a key path, a flag or a variable.
     """
-    if leaf.kind is LeafKind.ENDPOINTS:
-        return _endpoints(reader, node, path)
     value = _READERS[leaf.kind](reader, node, path)
     wrong = "" if value is None else _broken_rule(leaf, value)
     if wrong:
@@ -89,46 +84,9 @@ _READERS: Final[dict[LeafKind, Callable[[Reader, Node, str], Any]]] = {
     LeafKind.DURATION: _with_unit(parse_duration),
     LeafKind.SIZE: _with_unit(parse_size),
     LeafKind.CREDENTIAL: _credential,
+    LeafKind.ENDPOINTS: read_endpoints,
+    LeafKind.DNS_NAMES: read_dns_names,
 }
-
-
-def _endpoints(reader: Reader, node: Node, path: str) -> tuple[EndpointSpec, ...]:
-    """A list of endpoints; one alone need not be a list. Each address stands once."""
-    items = reader.items(node, path) if isinstance(node, SequenceNode) else [(path, node)]
-    specs: dict[str, EndpointSpec] = {}
-    for item_path, item in items:
-        spec = _endpoint(reader, item, item_path)
-        if spec is not None and spec.address in specs:
-            message = f"endpoint {spec.address} is given twice"
-            reader.problem(item_path, item, message, "give it once, with all its labels")
-        elif spec is not None:
-            specs[spec.address] = spec
-    return tuple(specs.values())
-
-
-def _endpoint(reader: Reader, node: Node, path: str) -> EndpointSpec | None:
-    """`URL,label=value,…`, or a mapping with `url` and `labels`."""
-    text: str | None
-    if isinstance(node, MappingNode):
-        fields = reader.fields(node, path, _ENDPOINT_KEYS)
-        labels = [
-            _label(reader, e, f"{path}.labels")
-            for e in reader.entries(fields.get("labels"), f"{path}.labels")
-        ]
-        text = ",".join([reader.string(fields.get("url"), f"{path}.url") or "", *labels])
-    else:
-        text = reader.string(node, path)
-    if text is None:
-        return None
-    try:
-        return parse_endpoint(text)
-    except ValueError as error:
-        reader.problem(path, node, str(error))
-        return None
-
-
-def _label(reader: Reader, entry: Entry, path: str) -> str:
-    return f"{entry.key}={reader.string(entry.value, f'{path}.{entry.key}') or ''}"
 
 
 def show_value(leaf: Leaf, value: Any) -> str:
@@ -141,8 +99,8 @@ def show_value(leaf: Leaf, value: Any) -> str:
         return format_size(value)
     if leaf.kind is LeafKind.SWITCH:
         return str(value).lower()
-    if leaf.kind is LeafKind.ENDPOINTS:
-        return " ".join(",".join([spec.url, *(f"{k}={v}" for k, v in spec.labels.items())]) for spec in value)
+    if leaf.kind.repeatable:
+        return " ".join(",".join([item.url, *(f"{k}={v}" for k, v in item.labels.items())]) for item in value)
     return str(value)
 
 

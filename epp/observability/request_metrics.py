@@ -245,7 +245,7 @@ class RequestMetrics:
             yield ("failure", target, *_NOWHERE), count
         for address, series in self._shown(pool):
             spec = pool.by_address[address].spec
-            where = (spec.name or spec.host, "", str(spec.port))
+            where = (spec.name or spec.host, spec.namespace, str(spec.port))
             for target, count in series.attempts.items():
                 yield ("success", target, *where), count
 

@@ -1,5 +1,6 @@
 """The plugin types of this router, in one list."""
 
+from epp.scheduling.file_discovery import file_discovery_type
 from epp.scheduling.handlers.single_profile import SingleProfileHandler
 from epp.scheduling.inert import inert_types
 from epp.scheduling.pickers.max_score import MaxScoreParameters, MaxScorePicker
@@ -99,4 +100,5 @@ def _others() -> list[PluginType]:
             ApproxPrefixCacheProducer.build,
             "One view of the prefix index.",
         ),
+        file_discovery_type(),
     ]

@@ -24,6 +24,7 @@ class PluginKind(enum.StrEnum):
     PICKER = "picker"
     HANDLER = "profile handler"
     PRODUCER = "producer"
+    DISCOVERY = "discovery"
     INERT = "inert"  # accepted for compatibility, means nothing here; its doc says why
 
 
