@@ -192,11 +192,11 @@ def run_index(endpoints: int, requests: int) -> dict:
     return {
         "endpoints": endpoints,
         **measure(index, traffic, requests),
-        **measure_upkeep(index),
         "bytes per entry": used / entries,
         "entries": entries,
         "runs": index.nodes(),
         "collection ms": collection * 1000,
+        **measure_upkeep(index),
     }
 
 

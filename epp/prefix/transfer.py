@@ -16,6 +16,7 @@ import base64
 import sys
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
+from typing import cast
 
 import msgspec
 
@@ -62,10 +63,11 @@ def dump_index(index: PrefixIndex, views: Mapping[int, str], endpoints: Mapping[
 def _held(residency: Residency, view: str, endpoint: str, numbers: dict[Run, int]) -> HeldDump:
     held = HeldDump(view, endpoint, [], [])
     for entry in residency.entries():
-        if isinstance(entry, Hold):
-            held.lru.append((_number(entry.run, numbers, held.runs), entry.hi))
-        elif isinstance(entry, Occupancy):
+        if isinstance(entry, Occupancy):
             held.lru.append((-1, entry.tokens))
+        else:
+            hold = cast("Hold", entry)
+            held.lru.append((_number(hold.run, numbers, held.runs), hold.hi))
     return held
 
 
