@@ -6,10 +6,10 @@ from pathlib import Path
 
 from starlette.types import Receive, Send
 
+from epp.app.configurations import read_configurations
 from epp.app.front_door import FrontDoor
 from epp.app.runtime import Runtime
-from epp.config import load_config, load_settings
-from epp.config.builtin import builtin_config
+from epp.config import load_settings
 
 __all__ = ["create_app"]
 
@@ -21,14 +21,13 @@ def create_app() -> FrontDoor:
         ConfigError: the settings or the configuration cannot be used.
     """
     settings, _sources, _notices = load_settings(argparse.Namespace(), os.environ, _read_text)
-    text = _read_text(settings.config) if settings.config else builtin_config()
-    config = load_config(text, settings.config or "built-in default.yaml")
+    configurations = read_configurations(settings)
     runtime: Runtime | None = None
 
     async def lifespan(receive: Receive, send: Send) -> None:
         nonlocal runtime
         await receive()
-        runtime = Runtime(settings, config)
+        runtime = Runtime(settings, configurations.live, shadow=configurations.shadow)
         await runtime.start()
         door.attach(runtime.relay, runtime.control)
         await send({"type": "lifespan.startup.complete"})

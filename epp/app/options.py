@@ -1,16 +1,20 @@
 """From server settings to what each adapter and the core want."""
 
+import logging
 import time
+from collections.abc import Callable
 
+from epp.clock import Clock
 from epp.compose import CoreOptions
 from epp.config import Settings
 from epp.director.director import Limits
 from epp.director.retry import RetryPolicy
 from epp.endpoints.health import HealthPolicy
 from epp.http import UpstreamSettings
+from epp.observability.logs import RateLimitedLogger
 from epp.proxy.settings import ProxySettings
 
-__all__ = ["core_options", "proxy_settings", "staleness_s", "upstream_settings"]
+__all__ = ["core_options", "log_shadow_failures", "proxy_settings", "staleness_s", "upstream_settings"]
 
 _DEFAULT_STALENESS_S = 2.0
 
@@ -21,7 +25,7 @@ def staleness_s(settings: Settings) -> float:
     return max(wanted, 3 * (settings.metrics.refresh_interval_s or 0.0))
 
 
-def core_options(settings: Settings) -> CoreOptions:
+def core_options(settings: Settings, shadow_failed: Callable[[Exception], None]) -> CoreOptions:
     """Options of the decision core."""
     threshold_s = staleness_s(settings)
     return CoreOptions(
@@ -43,7 +47,18 @@ def core_options(settings: Settings) -> CoreOptions:
         slow_start_s=settings.slow_start_s,
         staleness_s=lambda: threshold_s,
         timer=time.perf_counter,
+        shadow_failed=shadow_failed,
     )
+
+
+def log_shadow_failures(clock: Clock) -> Callable[[Exception], None]:
+    """Says that the shadow configuration failed, not more often than each half minute."""
+    limited = RateLimitedLogger(logging.getLogger("epp.shadow"), clock.monotonic)
+
+    def failed(error: Exception) -> None:
+        limited.warning("shadow", f"the shadow configuration failed: {error!r}")
+
+    return failed
 
 
 def upstream_settings(settings: Settings) -> UpstreamSettings:

@@ -1,18 +1,32 @@
 """Whether requests should be sent to this router, and if not, why."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from epp.api.ports import Readiness
+from epp.app.reload import ReloadReport
 from epp.compose import Core
+from epp.discovery.discovery import SourceReport
 from epp.endpoints.health import takes_requests
 from epp.endpoints.types import Endpoint
 
 __all__ = ["readiness"]
 
 
-def readiness(core: Core, now: float, *, draining: bool, failed: Mapping[str, str]) -> Readiness:
-    """Ready when an endpoint can be picked, nothing essential has died and no drain has begun."""
+def readiness(
+    core: Core,
+    now: float,
+    *,
+    draining: bool,
+    failed: Mapping[str, str],
+    sources: Sequence[SourceReport],
+    reload: ReloadReport,
+) -> Readiness:
+    """Ready when an endpoint can be picked, nothing essential has died and no drain has begun.
+
+    Sources and configuration files that cannot be read leave what was: they stand in the detail, and sources
+    among the reasons where no endpoint is known.
+    """
     endpoints = core.table.pool.endpoints
     usable = [e for e in endpoints if _state(core, e, now) == "ready"]
     reasons: list[str] = []
@@ -20,14 +34,21 @@ def readiness(core: Core, now: float, *, draining: bool, failed: Mapping[str, st
         reasons.append("shutting down")
     reasons += [f"background task {name} died: {why}" for name, why in failed.items()]
     if not endpoints:
-        reasons.append("no endpoints are configured")
+        reasons.append("no endpoint is known; " + ("; ".join(map(_found, sources)) or "none is configured"))
     elif not usable:
         reasons.append("no endpoint is ready; detail says why for each")
     detail: dict[str, Any] = {
         "endpoints": {e.address: _state(core, e, now) for e in endpoints},
+        "discovery": {s.name: {"endpoints": s.endpoints, "problem": s.problem} for s in sources},
         "config_hash": core.config.hash,
+        "config_problems": dict(reload.problems),
     }
     return Readiness(not reasons, tuple(reasons), detail)
+
+
+def _found(source: SourceReport) -> str:
+    """What a source without endpoints has to say."""
+    return f"{source.name}: {source.problem or 'lists none'}"
 
 
 def _state(core: Core, endpoint: Endpoint, now: float) -> str:

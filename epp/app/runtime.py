@@ -9,20 +9,25 @@ from typing import Any
 from epp import __version__
 from epp.api.access import AccessPolicy
 from epp.api.app import create_control_app
-from epp.api.ports import Ports
+from epp.api.ports import Ports, Readiness
+from epp.app.changes import reload_state, shadow_state, source_states
+from epp.app.configurations import Configurations
 from epp.app.front_door import FrontDoor, admin_door
 from epp.app.observers import Observers
-from epp.app.options import core_options, proxy_settings, upstream_settings
+from epp.app.options import core_options, log_shadow_failures, proxy_settings, upstream_settings
 from epp.app.readiness import readiness
+from epp.app.reload import ConfigReload
 from epp.app.routes import RELAYED_ROUTES
 from epp.app.sources import PoolSources
 from epp.clock import Clock, SystemClock
-from epp.compose import compose
+from epp.compose import compose, recompose
 from epp.config import EffectiveConfig, Settings
 from epp.config.report import config_as_dict
 from epp.director import Exchange
 from epp.director.receipts import receipt_line
+from epp.discovery.alarm import Alarm
 from epp.http import UpstreamPool
+from epp.observability.change_metrics import Changes
 from epp.proxy import Relay
 
 __all__ = ["Runtime"]
@@ -43,22 +48,37 @@ class Runtime:
         control: the control surface.
     """
 
-    def __init__(self, settings: Settings, config: EffectiveConfig, clock: Clock | None = None) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        config: EffectiveConfig,
+        clock: Clock | None = None,
+        *,
+        shadow: EffectiveConfig | None = None,
+    ) -> None:
         self.settings = settings
-        self.config = config
         self.clock = clock or SystemClock()
         self.proxy_settings = proxy_settings(settings)
-        self.core = compose(config, core_options(settings))
+        self.core = compose(config, core_options(settings, log_shadow_failures(self.clock)), shadow=shadow)
         self.access = AccessPolicy(settings.admin_key.value if settings.admin_key else None)
         self.pool = UpstreamPool(upstream_settings(settings))
         self.relay = Relay(
             self.core.director, self.pool, self.proxy_settings, clock=self.clock, explain=self._explain
         )
-        self.observers = Observers(settings, config, self.core, self.relay, self.clock)
+        self._alarm = Alarm()
+        self.reload = ConfigReload(
+            settings, Configurations(config, shadow), self._apply, self._alarm.new_pause()
+        )
+        self.observers = Observers(settings, self.core, self.relay, self.clock, self._changes())
         # A pool of its own: a limit on connections for requests must not blind the scorers.
         self.probe_pool = UpstreamPool(replace(upstream_settings(settings), max_connections_per_origin=0))
         self.sources = PoolSources(
-            settings, self.core, self.probe_pool, self.clock, self.observers.scrape_failed
+            settings,
+            self.core,
+            self.probe_pool,
+            self.clock,
+            self.observers.scrape_failed,
+            self._alarm,
         )
         self.draining = False
         self._tasks: dict[str, asyncio.Task[None]] = {}
@@ -73,14 +93,19 @@ class Runtime:
     async def start(self) -> None:
         """Begin to log, to scrape and to clean up."""
         self.observers.start()
-        for warning in (*self.config.warnings, *self.core.warnings):
-            logger.warning("configuration: %s", warning)
+        self._log_warnings()
         await self.sources.start()
         self._spawn("upkeep", self._upkeep())
+        self._spawn("reload", self.reload.run())
+        config = self.core.config
         logger.info(
             "epp started",
-            extra={"version": __version__, "config": self.config.source, "config_hash": self.config.hash},
+            extra={"version": __version__, "config": config.source, "config_hash": config.hash},
         )
+
+    def _log_warnings(self) -> None:
+        for warning in (*self.core.config.warnings, *self.core.warnings):
+            logger.warning("configuration: %s", warning)
 
     def begin_drain(self) -> None:
         """Fail readiness; the server lets what is in flight end."""
@@ -99,9 +124,49 @@ class Runtime:
         logger.info("epp stopped")
         self.observers.stop()
 
-    def reopen_logs(self) -> None:
-        """Open log files anew, for log rotation."""
+    def hang_up(self) -> None:
+        """SIGHUP: open log files anew, for log rotation, and look at configuration and endpoints at once."""
         self.observers.reopen()
+        self._alarm.ring()
+
+    async def _apply(self, wanted: Configurations) -> None:
+        """Put configurations in effect between two requests."""
+        await self.sources.use(wanted.live)
+        steps = recompose(self.core, wanted.live, wanted.shadow)
+        while True:
+            try:
+                next(steps)
+            except StopIteration as done:
+                self.core = done.value
+                break
+            await asyncio.sleep(0)
+        self.observers.reconfigure(self.core)
+        self._log_warnings()
+
+    def _changes(self) -> Changes:
+        return Changes(
+            config_hash=lambda: self.core.config.hash,
+            sources=lambda: source_states(self.sources.reports()),
+            reload=lambda: reload_state(self.reload.report()),
+            shadow=lambda: shadow_state(self.core),
+        )
+
+    def _readiness(self) -> Readiness:
+        return readiness(
+            self.core,
+            self.clock.monotonic(),
+            draining=self.draining,
+            failed=self._failed,
+            sources=self.sources.reports(),
+            reload=self.reload.report(),
+        )
+
+    def _configuration(self) -> dict[str, Any]:
+        shadow = self.core.shadow
+        return {
+            **config_as_dict(self.core.config),
+            "shadow": None if shadow is None else config_as_dict(shadow),
+        }
 
     def _explain(self, exchange: Exchange, scope: Any) -> str | None:
         return receipt_line(exchange) if self.access.allows(scope) else None
@@ -111,13 +176,11 @@ class Runtime:
             director=self.core.director,
             clock=self.clock,
             access=self.access,
-            readiness=lambda: readiness(
-                self.core, self.clock.monotonic(), draining=self.draining, failed=self._failed
-            ),
+            readiness=self._readiness,
             metrics=self.observers.metrics.render_slices,
             metrics_content_type=self.observers.metrics_content_type,
             decisions=self.observers.decisions,
-            configuration=lambda: config_as_dict(self.config),
+            configuration=self._configuration,
             max_request_bytes=self.settings.max_request_bytes,
             version=__version__,
         )

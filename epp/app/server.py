@@ -30,22 +30,30 @@ class Started:
 
 
 def serve(
-    settings: Settings, config: EffectiveConfig, on_started: Callable[[Started], None] | None = None
+    settings: Settings,
+    config: EffectiveConfig,
+    on_started: Callable[[Started], None] | None = None,
+    *,
+    shadow: EffectiveConfig | None = None,
 ) -> None:
     """Serve until SIGTERM or SIGINT has been followed by a drain.
 
     Raises:
         OSError: a port is taken.
     """
-    uvloop.run(serve_async(settings, config, on_started))
+    uvloop.run(serve_async(settings, config, on_started, shadow=shadow))
 
 
 async def serve_async(
-    settings: Settings, config: EffectiveConfig, on_started: Callable[[Started], None] | None = None
+    settings: Settings,
+    config: EffectiveConfig,
+    on_started: Callable[[Started], None] | None = None,
+    *,
+    shadow: EffectiveConfig | None = None,
 ) -> None:
     """`serve` on the running loop."""
     with bind_socket(settings.host, settings.port) as main, _admin_socket(settings) as admin:
-        runtime = Runtime(settings, config)
+        runtime = Runtime(settings, config, shadow=shadow)
         await runtime.start()
         try:
             await _run(runtime, settings, main, admin, on_started)
@@ -75,7 +83,7 @@ async def _run(
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, _on_signal, server)
-    loop.add_signal_handler(signal.SIGHUP, runtime.reopen_logs)
+    loop.add_signal_handler(signal.SIGHUP, runtime.hang_up)
     serving = asyncio.create_task(server.serve([main], [admin] if settings.admin_port else []))
     await _started(server, serving)
     # What was built so far lives as long as the process: the collector need not look at it again.

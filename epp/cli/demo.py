@@ -6,8 +6,9 @@ import sys
 from contextlib import ExitStack
 from typing import Self
 
+from epp.app.configurations import read_configurations
 from epp.app.server import Started
-from epp.cli.serve import picker_config, serve_until_signal
+from epp.cli.serve import serve_until_signal
 from epp.config import Settings
 from epp.endpoints.spec import parse_endpoints
 
@@ -70,7 +71,7 @@ def run(arguments: argparse.Namespace) -> int:
             text = NEXT.format(url=started.url, count=len(urls), servers="\n  ".join(urls), program=program)
             print(text, flush=True)
 
-        return serve_until_signal(settings, picker_config(settings), announce)
+        return serve_until_signal(settings, read_configurations(settings), announce)
 
 
 class _Server:

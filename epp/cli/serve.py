@@ -6,16 +6,10 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from epp.app.configurations import Configurations, read_configurations
+from epp.app.endpoint_sources import has_sources
 from epp.app.server import Started, serve
-from epp.config import (
-    EffectiveConfig,
-    Settings,
-    add_settings_flags,
-    load_any_config,
-    load_config,
-    load_settings,
-)
-from epp.config.builtin import builtin_config
+from epp.config import Settings, add_settings_flags, load_settings
 from epp.errors import ConfigError, ConfigProblem
 
 __all__ = ["add_parser", "run", "serve_until_signal"]
@@ -25,6 +19,8 @@ examples:
   epp serve --endpoint http://10.0.0.1:8000 --endpoint http://10.0.0.2:8000
       the built-in configuration, on port 8080
   epp serve --config config/tiered-prefix-cpu.yaml --endpoint http://10.0.0.1:8000 --port 9000
+  epp serve --discovery-file endpoints.yaml --discovery-dns http://vllm.internal:8000
+      endpoints that come and go
   EPP_ENDPOINT="http://10.0.0.1:8000 http://10.0.0.2:8000" epp serve --settings settings.yaml
       flags over environment over file over defaults; `epp check --settings` shows what is in effect
 
@@ -52,36 +48,22 @@ def run(arguments: argparse.Namespace) -> int:
     settings, _sources, notices = load_settings(arguments, os.environ, _read_text)
     for notice in notices:
         print(f"epp: {notice}", file=sys.stderr)
-    if not settings.endpoint:
-        remedy = "give --endpoint http://host:port once for each vLLM server; `epp demo` needs none"
-        raise ConfigError([ConfigProblem("endpoint", "no endpoint is configured", remedy)], "settings")
-    return serve_until_signal(settings, picker_config(settings))
-
-
-def picker_config(settings: Settings) -> EffectiveConfig:
-    """The configuration that the settings name, else the built-in one.
-
-    Raises:
-        ConfigError: it cannot be read or used.
-    """
-    if settings.config is None:
-        return load_config(builtin_config(), "built-in default.yaml")
-    try:
-        text = _read_text(settings.config)
-    except (OSError, UnicodeDecodeError) as error:
-        problem = ConfigProblem(
-            "config", f"{settings.config} cannot be read: {error}", "name a readable YAML file"
+    configurations = read_configurations(settings)
+    if not has_sources(settings, configurations.live):
+        remedy = (
+            "give --endpoint http://host:port once for each vLLM server, or --discovery-file or "
+            "--discovery-dns; `epp demo` needs none"
         )
-        raise ConfigError([problem], "settings") from None
-    return load_any_config(text, settings.config)[1]
+        raise ConfigError([ConfigProblem("endpoint", "no endpoint is configured", remedy)], "settings")
+    return serve_until_signal(settings, configurations)
 
 
 def serve_until_signal(
-    settings: Settings, config: EffectiveConfig, on_started: Callable[[Started], None] | None = None
+    settings: Settings, configurations: Configurations, on_started: Callable[[Started], None] | None = None
 ) -> int:
     """Serve; `on_started` is called once when the listeners are open."""
     try:
-        serve(settings, config, on_started)
+        serve(settings, configurations.live, on_started, shadow=configurations.shadow)
     except OSError as error:
         print(f"epp: cannot listen on {settings.host}:{settings.port}: {error}", file=sys.stderr)
         return 1

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable
 
 from epp.director.director import Director
 from epp.director.views import size_views
+from epp.endpoints.table import TableChanges
 from epp.endpoints.types import Endpoint, EndpointMetrics, EndpointSpec, ModelInfo
 
 __all__ = ["Upkeep"]
@@ -32,10 +33,11 @@ class Upkeep:
         state = self._director.state
         size_views(self._index, (*state.views, *state.shadow_views), endpoints)
 
-    def sync_endpoints(self, specs: Iterable[EndpointSpec], now: float) -> None:
-        """The complete set of endpoints a source knows."""
-        self._table.sync(specs, now)
+    def sync_endpoints(self, specs: Iterable[EndpointSpec], now: float) -> TableChanges:
+        """The complete set of endpoints; what that changes."""
+        changes = self._table.sync(specs, now)
         self._size_views(self._table.pool.endpoints)
+        return changes
 
     def on_metrics(self, address: str, incarnation: int, metrics: EndpointMetrics, now: float) -> None:
         """A scrape succeeded."""

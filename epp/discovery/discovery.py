@@ -1,8 +1,10 @@
 """Runs sources and keeps one pool of what they find."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, Protocol
 
 from epp.clock import Clock
@@ -10,7 +12,7 @@ from epp.discovery.merging import merge
 from epp.discovery.source import Pause, Source
 from epp.endpoints.types import EndpointSpec
 
-__all__ = ["Discovery", "FailureLog", "SourceReport"]
+__all__ = ["Discovery", "FailureLog", "SourceError", "SourceReport"]
 
 _RESTART_S: Final = 5.0  # after a source has died of an error of its own
 
@@ -25,6 +27,10 @@ class FailureLog(Protocol):
     def worked(self) -> None:
         """It did not fail."""
         ...
+
+
+class SourceError(Exception):
+    """A source that has found nothing; says why, in one line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +85,7 @@ class _Feed:
 
 
 class Discovery:
-    """`on_endpoints` gets the whole pool whenever a source publishes, `on_conflict` each contradiction once."""
+    """Keeps the pool of all that its sources found last."""
 
     def __init__(
         self,
@@ -91,34 +97,67 @@ class Discovery:
         failure_log: Callable[[str], FailureLog],
         on_conflict: Callable[[str], None],
     ) -> None:
-        """`failure_log` makes the log of one source, by its name; `pause` is for one that has died."""
+        """`on_endpoints` hears of the whole pool at each publication, `on_conflict` of each contradiction.
+
+        `failure_log` makes the log of one source, by its name; `pause` is for a source that has died.
+        """
         self._on_endpoints = on_endpoints
         self._on_conflict = on_conflict
         self._pause = pause
-        self._feeds = [_Feed(source, self._merge, failure_log(source.name), clock) for source in sources]
-        self._tasks: list[asyncio.Task[None]] = []
+        self._new_feed = partial(_Feed, changed=self._merge, clock=clock)
+        self._failure_log = failure_log
+        self._feeds = [self._feed(source) for source in sources]
+        self._tasks: dict[str, asyncio.Task[None]] = {}
         self._conflicts: tuple[str, ...] = ()
 
     async def start(self, wait_s: float) -> None:
-        """Begin to look; returns when every source has told of its first look, at the latest after `wait_s`."""
-        self._tasks = [
-            asyncio.create_task(self._run(feed), name=f"discovery {feed.source.name}") for feed in self._feeds
-        ]
-        first_looks = [asyncio.create_task(feed.heard.wait()) for feed in self._feeds]
-        if first_looks:
-            _, late = await asyncio.wait(first_looks, timeout=wait_s)
-            for task in late:
-                task.cancel()
+        """Begin to look; returns when each source has told of its first look, or after `wait_s`."""
+        await self._begin(self._feeds, wait_s)
+
+    async def replace(self, sources: Sequence[Source], wait_s: float) -> None:
+        """Look at `sources` instead. Those whose name stays go on; new ones are heard before old ones go.
+
+        Raises:
+            SourceError: a new one found nothing in `wait_s`; everything stays as it was.
+        """
+        running = {feed.source.name: feed for feed in self._feeds}
+        feeds = [running.get(source.name) or self._feed(source) for source in sources]
+        new = [feed for feed in feeds if feed not in self._feeds]
+        await self._begin(new, wait_s)
+        for feed in new:
+            if feed.specs is None:
+                await self._end(other.source.name for other in new)
+                raise SourceError(f"{feed.source.name}: {feed.problem or 'has not been read in time'}")
+        gone = running.keys() - {feed.source.name for feed in feeds}
+        self._feeds = feeds
+        await self._end(gone)
+        self._merge()
 
     async def stop(self) -> None:
         """End every source."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._end(list(self._tasks))
 
     def reports(self) -> tuple[SourceReport, ...]:
         """How each source is doing, in their order."""
         return tuple(feed.report() for feed in self._feeds)
+
+    def _feed(self, source: Source) -> _Feed:
+        return self._new_feed(source, log=self._failure_log(source.name))
+
+    async def _begin(self, feeds: Sequence[_Feed], wait_s: float) -> None:
+        for feed in feeds:
+            name = feed.source.name
+            self._tasks[name] = asyncio.create_task(self._run(feed), name=f"discovery {name}")
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(wait_s):
+                for feed in feeds:
+                    await feed.heard.wait()
+
+    async def _end(self, names: Iterable[str]) -> None:
+        ending = [self._tasks.pop(name) for name in names]
+        for task in ending:
+            task.cancel()
+        await asyncio.gather(*ending, return_exceptions=True)
 
     async def _run(self, feed: _Feed) -> None:
         while True:

@@ -21,7 +21,7 @@ class FileSource:
         self, file: WatchedFile, parse: Parse, *, pause: Pause, interval_s: float, watch: bool = True
     ) -> None:
         """With `watch` off the file is read until that succeeds once."""
-        self.name = f"file {file.path}"
+        self.name = f"file {file.path}" if watch else f"file {file.path}, read once"
         self._file = file
         self._parse = parse
         self._pause = pause

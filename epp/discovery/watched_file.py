@@ -19,7 +19,7 @@ class FileProblemError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A file at one moment. `identity` is another when another file is in its place, `stamp` when written to."""
+    """A file at one moment. Another file has another `identity`, one that was written to another `stamp`."""
 
     identity: tuple[int, int]
     stamp: tuple[int, int, int]
@@ -34,7 +34,7 @@ def take_snapshot(path: str, max_bytes: int, known: Snapshot | None) -> Snapshot
     """
     try:
         # Without blocking, since opening a named pipe would wait for its writer.
-        with open(path, "rb", opener=lambda p, flags: os.open(p, flags | os.O_NONBLOCK)) as file:  # noqa: PTH123
+        with open(path, "rb", opener=lambda p, flags: os.open(p, flags | os.O_NONBLOCK)) as file:
             status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode):
                 raise FileProblemError(f"{path} is not a regular file")
@@ -80,7 +80,7 @@ class WatchedFile:
                 self._snapshot, self.path, self._max_bytes, last if self._calm else None
             )
         except FileProblemError:
-            self._last = self._told = None
+            self.forget()
             raise
         replaced = last is None or seen.identity != last.identity
         self._calm = seen == last
@@ -89,3 +89,7 @@ class WatchedFile:
             return None
         self._told = seen.content
         return seen.content
+
+    def forget(self) -> None:
+        """Tell the content again at the next look."""
+        self._last = self._told = None
