@@ -56,14 +56,17 @@ def test_the_path_of_the_file_is_no_part_of_the_hash():
     [
         (
             "{pluginRef: my-endpoints, endpoints: {pluginRef: my-endpoints}}",
-            "dataLayer.discovery.pluginRef (line 8): stands beside endpoints.pluginRef, which is its newer spelling; "
-            "keep one of them",
+            ("dataLayer.discovery.pluginRef (line 8): stands beside endpoints.pluginRef, which is its newer spelling; "
+            "keep one of them"),
         ),
-        ("{}", "dataLayer.discovery.pluginRef (line 8): is missing a plugin reference; write the name of a plugin"),
+        (
+            "{}",
+            "dataLayer.discovery.pluginRef (line 8): is missing a plugin reference; write the name of a plugin",
+        ),
         (
             "{endpoints: {pluginRef: queue-scorer}}",
-            "dataLayer.discovery.endpoints.pluginRef (line 8): plugin 'queue-scorer' is a scorer and cannot stand here; "
-            "remove the reference",
+            ("dataLayer.discovery.endpoints.pluginRef (line 8): plugin 'queue-scorer' is a scorer and cannot stand here; "
+            "remove the reference"),
         ),
         (
             "{pluginRef: mine}",
@@ -71,8 +74,8 @@ def test_the_path_of_the_file_is_no_part_of_the_hash():
         ),
         (
             "{plugin: mine}",
-            "dataLayer.discovery.plugin (line 8): unknown key 'plugin'; did you mean 'pluginRef'? known keys here: "
-            "pluginRef, endpoints",
+            ("dataLayer.discovery.plugin (line 8): unknown key 'plugin'; did you mean 'pluginRef'? known keys here: "
+            "pluginRef, endpoints"),
         ),
         ("mine", "dataLayer.discovery (line 8): must be a mapping, not mine"),
     ],
@@ -82,9 +85,9 @@ def test_what_is_wrong_is_said(section, problem):
 
 
 def test_a_file_without_a_path_is_a_fault_wherever_it_stands():
-    assert problems_of("plugins: [{type: queue-scorer}, {type: file-discovery, parameters: {watchFile: true}}]\n") == [
-        "plugins[1].parameters.path (line 3): is missing; name a file"
-    ]
+    assert problems_of(
+        "plugins: [{type: queue-scorer}, {type: file-discovery, parameters: {watchFile: true}}]\n"
+    ) == ["plugins[1].parameters.path (line 3): is missing; name a file"]
 
 
 def test_the_file_is_shown():

@@ -37,17 +37,26 @@ def test_the_go_pickers_format_is_read():
     assert (one.url, one.name, one.namespace, one.labels) == (
         "http://10.0.0.1:8000", "vllm-0", "default", {"model": "llama-3-8b", "rank": "0"},
     )  # fmt: skip
-    assert (two.url, two.name, two.namespace, two.labels) == ("http://10.0.0.2:8000", "vllm-1", "inference", {})
+    assert (two.url, two.name, two.namespace, two.labels) == (
+        "http://10.0.0.2:8000",
+        "vllm-1",
+        "inference",
+        {},
+    )
 
 
 def test_json_is_as_good_as_yaml():
-    assert urls('{"endpoints": [{"name": "a", "address": "10.0.0.1", "port": "8000"}]}') == ["http://10.0.0.1:8000"]
+    assert urls('{"endpoints": [{"name": "a", "address": "10.0.0.1", "port": "8000"}]}') == [
+        "http://10.0.0.1:8000"
+    ]
     assert urls('\t["http://a:1",\n\t{"url": "http://b:2"}]') == ["http://a:1", "http://b:2"]
 
 
 @pytest.mark.parametrize("address", ["fd00::10", '"fd00::10"'])
 def test_ipv6_and_names_are_addresses_here(address):
-    assert urls(f"endpoints:\n- {{name: a, address: {address}, port: 8000}}\n- {{address: vllm-1.svc, port: 80}}") == [
+    assert urls(
+        f"endpoints:\n- {{name: a, address: {address}, port: 8000}}\n- {{address: vllm-1.svc, port: 80}}"
+    ) == [
         "http://[fd00::10]:8000",
         "http://vllm-1.svc:80",
     ]
@@ -92,8 +101,8 @@ def test_an_empty_list_has_no_endpoints(text):
         ("endpoints:\n", "endpoints (line 1): is missing; write endpoints: [] to say that there is none"),
         (
             "hello",
-            "document (line 1): must be a list, not hello; write a list of URLs, of mappings with url, or of mappings "
-            "with name, address and port",
+            ("document (line 1): must be a list, not hello; write a list of URLs, of mappings with url, or of mappings "
+            "with name, address and port"),
         ),
         ("endpoints: {a: 1}", "endpoints (line 1): must be a list, not a mapping"),
         ("- a:1\n---\n- b:1", "document (line 3): is followed by another one; keep one"),

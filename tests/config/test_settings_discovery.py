@@ -46,7 +46,9 @@ def test_nothing_is_discovered_by_default():
         {"flags": "--discovery-dns http://a:1,zone=x --discovery-dns srv+http://_h._tcp.b"},
         {"environ": {"EPP_DISCOVERY_DNS": "http://a:1,zone=x  srv+http://_h._tcp.b"}},
         {"file": "discovery: {dns: ['http://a:1,zone=x', srv+http://_h._tcp.b]}"},
-        {"file": "discovery:\n  dns:\n  - {url: 'http://a:1', labels: {zone: x}}\n  - srv+http://_h._tcp.b\n"},
+        {
+            "file": "discovery:\n  dns:\n  - {url: 'http://a:1', labels: {zone: x}}\n  - srv+http://_h._tcp.b\n"
+        },
     ],
 )
 def test_dns_names_may_be_several_from_every_source(given):
@@ -67,8 +69,12 @@ def test_names_are_shown_as_they_are_written():
 
 
 def test_files_and_intervals_have_the_usual_three_spellings():
-    flags = "--discovery-file e.yaml --discovery-file-interval 200ms --config-interval 0 --shadow-config s2.yaml"
-    settings = load(flags, environ={"EPP_DISCOVERY_DNS_MIN_INTERVAL": "2s"}, file="discovery: {dnsConfirmations: 5}")
+    flags = (
+        "--discovery-file e.yaml --discovery-file-interval 200ms --config-interval 0 --shadow-config s2.yaml"
+    )
+    settings = load(
+        flags, environ={"EPP_DISCOVERY_DNS_MIN_INTERVAL": "2s"}, file="discovery: {dnsConfirmations: 5}"
+    )
 
     assert settings.discovery.file == "e.yaml"
     assert settings.discovery.file_interval_s == 0.2
@@ -88,7 +94,10 @@ def test_files_and_intervals_have_the_usual_three_spellings():
             {"flags": "--discovery-dns http://10.0.0.1:80"},
             "--discovery-dns: 10.0.0.1 is an address, not a name; give it as an endpoint",
         ),
-        ({"file": "discovery: {dns: [[a]]}"}, "s.yaml: discovery.dns[0] (line 1): must be a string, not a list"),
+        (
+            {"file": "discovery: {dns: [[a]]}"},
+            "s.yaml: discovery.dns[0] (line 1): must be a string, not a list",
+        ),
         (
             {"flags": "--discovery-dns-min-interval 40s"},
             "discovery.dnsMaxInterval: 30s is less than discovery.dnsMinInterval (40s); write at least 40s",

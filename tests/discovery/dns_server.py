@@ -40,7 +40,9 @@ class DnsServer:
         elif key in self.truncated and transport == "udp":
             response.flags |= dns.flags.TC
         elif key in self.records:
-            response.answer.append(dns.rrset.from_text_list(question.name, self.ttl_s, "IN", key[1], self.records[key]))
+            response.answer.append(
+                dns.rrset.from_text_list(question.name, self.ttl_s, "IN", key[1], self.records[key])
+            )
         elif key[0] not in {name for name, _ in self.records}:
             response.set_rcode(dns.rcode.NXDOMAIN)
         return response.to_wire()

@@ -55,7 +55,10 @@ class GoFileRig(FileRig):
 
     async def offer(self, *addresses):
         items = [parse_endpoint(address) for address in addresses]
-        lines = [f'- {{name: "e-{s.host}", address: "{s.host}", port: "{s.port}", labels: {{zone: a}}}}' for s in items]
+        lines = [
+            f'- {{name: "e-{s.host}", address: "{s.host}", port: "{s.port}", labels: {{zone: a}}}}'
+            for s in items
+        ]
         self.write("\n".join(["endpoints:", *lines]))
 
 
@@ -146,7 +149,9 @@ class RealDnsRig:
 
     async def offer(self, *addresses):
         self.server.failing.clear()
-        self.server.records = {("vllm.internal.", kind): hosts for kind, hosts in by_family(addresses).items() if hosts}
+        self.server.records = {
+            ("vllm.internal.", kind): hosts for kind, hosts in by_family(addresses).items() if hosts
+        }
 
     async def spoil(self):
         self.server.failing = {("vllm.internal.", kind) for kind in ("A", "AAAA")}

@@ -58,14 +58,19 @@ class Stage:
     def __init__(self, *sources):
         self.pools, self.lines, self.conflicts = [], [], []
         self.pauses = asyncio.Queue()
+        self.news = asyncio.Event()
         self.discovery = Discovery(
             sources,
-            lambda specs: self.pools.append(addresses(specs)),
+            self.on_endpoints,
             clock=ManualClock(now=7.0),
             pause=self.pause,
             failure_log=lambda name: Log(name, self.lines),
             on_conflict=self.conflicts.append,
         )
+
+    def on_endpoints(self, specs):
+        self.pools.append(addresses(specs))
+        self.news.set()
 
     async def pause(self, seconds):
         self.lines.append(f"pause {seconds:g}")
@@ -86,7 +91,8 @@ async def test_after_the_start_the_pool_is_what_all_sources_found():
     one, two = Puppet("one", ["a", "b"]), Puppet("two", ["b", "c"])
     async with running(one, two) as stage:
         assert stage.pools[-1] == ["a:8000", "b:8000", "c:8000"]
-    assert one.ended and two.ended
+    assert one.ended
+    assert two.ended
 
 
 async def test_without_sources_there_is_nothing_to_wait_for():
@@ -138,10 +144,11 @@ async def test_a_source_that_dies_keeps_its_endpoints_and_is_run_again():
         assert stage.pools[-1] == ["a:8000", "b:8000"]
         assert stage.lines == ["one: ZeroDivisionError: oops at 7", "pause 5"]
         one.words = [["c"]]
+        stage.news.clear()
         stage.pauses.put_nowait(False)
-        while stage.pools[-1] != ["c:8000", "b:8000"]:
-            await asyncio.sleep(0)
+        await stage.news.wait()
 
+        assert stage.pools[-1] == ["c:8000", "b:8000"]
         assert one.runs == 2
         assert stage.discovery.reports()[0].problem is None
 
@@ -173,7 +180,8 @@ async def test_replaced_sources_go_when_the_new_ones_have_been_heard():
     async with running(one, two) as stage:
         await stage.discovery.replace([two, three], 10.0)
 
-        assert one.ended and not two.ended
+        assert one.ended
+        assert not two.ended
         assert two.runs == 1
         assert stage.pools[-1] == ["b:8000", "c:8000"]
         assert [r.name for r in stage.discovery.reports()] == ["two", "three"]
@@ -197,7 +205,8 @@ async def test_a_new_source_that_finds_nothing_leaves_everything_as_it_was(words
         with pytest.raises(SourceError, match=f"^{problem}$"):
             await stage.discovery.replace([two], 0.01)
 
-        assert two.ended and not one.ended
+        assert two.ended
+        assert not one.ended
         assert stage.pools == [["a:8000"]]
         assert [r.name for r in stage.discovery.reports()] == ["one"]
 

@@ -32,7 +32,9 @@ class Stage:
         return self.pauses.waited[-1]
 
 
-@pytest.mark.parametrize("ttl_s, waits_s", [(None, 5.0), (0.0, 5.0), (4.9, 5.0), (12.0, 12.0), (30.0, 30.0), (86_400.0, 30.0)])
+@pytest.mark.parametrize(
+    "ttl_s, waits_s", [(None, 5.0), (0.0, 5.0), (4.9, 5.0), (12.0, 12.0), (30.0, 30.0), (86_400.0, 30.0)]
+)
 async def test_the_next_look_is_when_the_ttl_ends_within_bounds(ttl_s, waits_s):
     stage = Stage(ttl_s=ttl_s)
     stage[NAME, "A"] = ["10.0.0.1"]

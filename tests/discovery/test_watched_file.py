@@ -124,5 +124,5 @@ async def test_a_folder_and_a_pipe_are_no_files(tmp_path):
 
     with pytest.raises(FileProblemError, match="pipe is not a regular file"):
         await WatchedFile(str(tmp_path / "pipe"), 100).look()
-    with pytest.raises(FileProblemError, match="is not a regular file|Is a directory"):
+    with pytest.raises(FileProblemError, match=r"is not a regular file|Is a directory"):
         await WatchedFile(str(tmp_path), 100).look()

@@ -30,7 +30,10 @@ def test_labels_follow_after_commas():
 @pytest.mark.parametrize(
     "text, message",
     [
-        ("", "the DNS name is empty; write it like http://vllm.internal:8000 or srv+http://_http._tcp.vllm.internal"),
+        (
+            "",
+            "the DNS name is empty; write it like http://vllm.internal:8000 or srv+http://_http._tcp.vllm.internal",
+        ),
         ("srv+", "the DNS name is empty; write it like"),
         ("ftp://vllm", "scheme 'ftp' is not http or https; write it like http://vllm.internal:8000"),
         ("http://vllm:8000/v1", "the DNS name goes on after the port with '/v1'"),

@@ -1,5 +1,6 @@
 """The index against a model that keeps one ordered dictionary of blocks for each view and slot."""
 
+import itertools
 from collections import OrderedDict
 from dataclasses import dataclass, field
 
@@ -168,9 +169,9 @@ class Pair:
                 self.room = self.index.make_room(2)
 
     def replace(self, view):
-        for self.room in (self.room, self.index.make_room(1)):
-            for _ in self.room:
-                pass
+        for _ in itertools.chain(self.room, self.index.make_room(1)):
+            pass
+        self.room = iter(())
         self.index.remove_view(self.numbers[view])
         self.numbers[view] = self.index.add_view(24)
         for slot in range(SLOTS):
