@@ -53,7 +53,8 @@ def main() -> int:
         failed = True
         worst = sorted((share([s]), path) for path, s in files.items() if room(path) != "pure")[:8]
         out.writelines(f"  {path}: {percent:.1f} %\n" for percent, path in worst)
-    print(f"coverage: pure rooms {pure:.2f} % (100 needed), elsewhere {rest:.2f} % ({ELSEWHERE_MINIMUM:g} needed)")
+    needed = f"{ELSEWHERE_MINIMUM:g}"
+    print(f"coverage: pure rooms {pure:.2f} % (100 needed), elsewhere {rest:.2f} % ({needed} needed)")
     print(out.getvalue(), end="")
     return 1 if failed else 0
 

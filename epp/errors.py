@@ -32,10 +32,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 __all__ = [
-    "BadRequestError", "ClientDisconnectedError", "ClientError", "ConfigError", "ConfigProblem", "EppError",
-    "FirstByteTimeoutError", "ForbiddenError", "HeadTooLargeError", "InternalError", "MethodNotAllowedError", "ModelNotFoundError",
-    "NoEndpointsError", "OverloadedError", "PayloadTooLargeError", "RequestTimeoutError", "RouteNotFoundError",
-    "SaturatedError",
+    "BadRequestError", "ClientDisconnectedError", "ClientError", "ConfigError", "ConfigProblem",
+    "EppError", "FirstByteTimeoutError", "ForbiddenError", "HeadTooLargeError", "InternalError",
+    "MethodNotAllowedError", "ModelNotFoundError", "NoEndpointsError", "OverloadedError",
+    "PayloadTooLargeError", "RequestTimeoutError", "RouteNotFoundError", "SaturatedError",
     "ShuttingDownError", "UnauthorizedError", "UnavailableError", "UnsupportedEncodingError",
     "UpstreamConnectError", "UpstreamError", "UpstreamProtocolError",
 ]  # fmt: skip

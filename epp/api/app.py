@@ -10,7 +10,7 @@ from starlette.exceptions import HTTPException
 from epp.api import debug, health, pick
 from epp.api.openapi import RelayedRoute, describe
 from epp.api.ports import Ports
-from epp.errors import BadRequestError, EppError, MethodNotAllowedError, RouteNotFoundError
+from epp.errors import BadRequestError, EppError, InternalError, MethodNotAllowedError, RouteNotFoundError
 from epp.http import find_request_id, new_request_id
 from epp.http.errors import error_response
 
@@ -32,6 +32,7 @@ def create_control_app(ports: Ports, relayed: Sequence[RelayedRoute] = ()) -> Fa
     app.add_exception_handler(EppError, _epp_error)
     app.add_exception_handler(RequestValidationError, _validation_error)
     app.add_exception_handler(HTTPException, _http_error)
+    app.add_exception_handler(Exception, _own_fault)
     app.openapi = lambda: describe(app, relayed)  # type: ignore[method-assign]
     return app
 
@@ -61,3 +62,8 @@ async def _http_error(request: Request, error: Exception) -> Response:
         raise error
     kind = {404: RouteNotFoundError, 405: MethodNotAllowedError}.get(error.status_code, BadRequestError)
     return _render(request, kind(str(error.detail)))
+
+
+async def _own_fault(request: Request, _error: Exception) -> Response:
+    # The framework raises the error again after this answer, so that the server logs it.
+    return _render(request, InternalError("internal error"))

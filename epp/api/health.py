@@ -28,8 +28,8 @@ def router(ports: Ports) -> APIRouter:
         """As vLLM answers: an empty 200, or 503 when no endpoint can serve."""
         return Response(status_code=200 if ports.readiness().ready else 503)
 
-    routes.add_api_route("/health", pool_health, methods=["GET"])
-    routes.add_api_route("/ping", pool_health, methods=["GET", "POST"])
+    for method, path in (("GET", "/health"), ("GET", "/ping"), ("POST", "/ping")):
+        routes.add_api_route(path, pool_health, methods=[method])
 
     @routes.get("/version")
     async def version() -> dict[str, str]:

@@ -1,17 +1,19 @@
 """The ASGI application for any server: `uvicorn --factory epp.app:create_app`."""
 
 import argparse
+import logging
 import os
-from pathlib import Path
 
 from starlette.types import Receive, Send
 
-from epp.app.configurations import read_configurations
+from epp.app.files import Configurations, read_configurations, read_text
 from epp.app.front_door import FrontDoor
 from epp.app.runtime import Runtime
-from epp.config import load_settings
+from epp.config import Settings, load_settings
 
 __all__ = ["create_app"]
+
+logger = logging.getLogger("epp")
 
 
 def create_app() -> FrontDoor:
@@ -20,21 +22,13 @@ def create_app() -> FrontDoor:
     Raises:
         ConfigError: the settings or the configuration cannot be used.
     """
-    settings, _sources, _notices = load_settings(argparse.Namespace(), os.environ, _read_text)
+    settings, _sources, notices = load_settings(argparse.Namespace(), os.environ, read_text)
+    for notice in notices:
+        logger.warning("%s", notice)
     configurations = read_configurations(settings)
-    runtime: Runtime | None = None
 
     async def lifespan(receive: Receive, send: Send) -> None:
-        nonlocal runtime
-        await receive()
-        runtime = Runtime(settings, configurations.live, shadow=configurations.shadow)
-        await runtime.start()
-        door.attach(runtime.relay, runtime.control)
-        await send({"type": "lifespan.startup.complete"})
-        await receive()
-        runtime.begin_drain()
-        await runtime.stop()
-        await send({"type": "lifespan.shutdown.complete"})
+        await _live(door, settings, configurations, receive, send)
 
     door = FrontDoor(
         control_here=not settings.admin_port,
@@ -44,5 +38,22 @@ def create_app() -> FrontDoor:
     return door
 
 
-def _read_text(path: str) -> str:
-    return Path(path).read_text(encoding="utf-8")
+async def _live(
+    door: FrontDoor, settings: Settings, configurations: Configurations, receive: Receive, send: Send
+) -> None:
+    """Start and stop the router behind `door` when the server says so."""
+    await receive()
+    try:
+        runtime = Runtime(settings, configurations.live, shadow=configurations.shadow)
+        await runtime.start()
+    except Exception as error:
+        # A server takes an exception for an application without lifespan, and would go on without a router.
+        logger.exception("epp cannot start")
+        await send({"type": "lifespan.startup.failed", "message": str(error)})
+        return
+    door.attach(runtime.relay, runtime.control)
+    await send({"type": "lifespan.startup.complete"})
+    await receive()
+    runtime.begin_drain()
+    await runtime.stop()
+    await send({"type": "lifespan.shutdown.complete"})

@@ -12,6 +12,7 @@ from epp.config import Settings
 from epp.director.record import RequestRecord
 from epp.director.views import Tier, TierView, capacity_mismatch, capacity_tokens, predicted_hits
 from epp.endpoints.types import Endpoint
+from epp.errors import ConfigError, ConfigProblem
 from epp.observability.access_log import AccessLog
 from epp.observability.change_metrics import Changes
 from epp.observability.decisions import DecisionLog
@@ -65,8 +66,7 @@ class Observers:
             MetricsOptions(pool_name=settings.pool_name),
         )
         self.decisions = DecisionLog(settings.receipts.keep, clock.wall, _hits)
-        file = settings.access_log.file
-        self._writer = LineWriter(Path(file)) if file else LineWriter(stream=sys.stdout.buffer)
+        self._writer = _line_writer(settings.access_log.file)
         self._access_log = AccessLog(
             self._writer.write, clock.wall, human=self._human, prefix=settings.access_log.prefix
         )
@@ -116,6 +116,17 @@ def _hits(record: RequestRecord, endpoint: Endpoint) -> PredictedHit:
     cycle = record.decision.cycle
     hits = predicted_hits(record.views, endpoint, cycle.matches, cycle.prompt_tokens)
     return PredictedHit(hits.get(Tier.GPU), hits.get(Tier.CPU))
+
+
+def _line_writer(file: str | None) -> LineWriter:
+    if file is None:
+        return LineWriter(stream=sys.stdout.buffer)
+    try:
+        return LineWriter(Path(file))
+    except OSError as error:
+        remedy = "name a file that epp may write to"
+        problem = ConfigProblem("accessLog.file", f"{file} cannot be opened: {error.strerror}", remedy)
+        raise ConfigError([problem], "settings") from None
 
 
 def _human(settings: Settings) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from epp.app.configurations import MAX_CONFIG_BYTES, Configurations, parse_configuration
+from epp.app.files import MAX_CONFIG_BYTES, Configurations, parse_configuration
 from epp.config import EffectiveConfig, Settings
 from epp.discovery.discovery import SourceError
 from epp.discovery.source import Pause

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Generator
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +11,7 @@ from epp.api.access import AccessPolicy
 from epp.api.app import create_control_app
 from epp.api.ports import Ports, Readiness
 from epp.app.changes import reload_state, shadow_state, source_states
-from epp.app.configurations import Configurations
+from epp.app.files import Configurations
 from epp.app.front_door import FrontDoor, admin_door
 from epp.app.observers import Observers
 from epp.app.options import core_options, log_shadow_failures, proxy_settings, upstream_settings
@@ -20,12 +20,13 @@ from epp.app.reload import ConfigReload
 from epp.app.routes import RELAYED_ROUTES
 from epp.app.sources import PoolSources
 from epp.clock import Clock, SystemClock
-from epp.compose import compose, recompose
+from epp.compose import Core, compose, recompose
 from epp.config import EffectiveConfig, Settings
 from epp.config.report import config_as_dict
 from epp.director import Exchange
 from epp.director.receipts import receipt_line
 from epp.discovery.alarm import Alarm
+from epp.errors import ConfigError
 from epp.http import UpstreamPool
 from epp.observability.change_metrics import Changes
 from epp.proxy import Relay
@@ -130,16 +131,17 @@ class Runtime:
         self._alarm.ring()
 
     async def _apply(self, wanted: Configurations) -> None:
-        """Put configurations in effect between two requests."""
+        """Put configurations in effect between two requests.
+
+        Raises:
+            ConfigError, SourceError: they cannot be; nothing has changed then.
+        """
         await self.sources.use(wanted.live)
-        steps = recompose(self.core, wanted.live, wanted.shadow)
-        while True:
-            try:
-                next(steps)
-            except StopIteration as done:
-                self.core = done.value
-                break
-            await asyncio.sleep(0)
+        try:
+            self.core = await _in_steps(recompose(self.core, wanted.live, wanted.shadow))
+        except ConfigError:
+            await self.sources.use(self.core.config)
+            raise
         self.observers.reconfigure(self.core)
         self._log_warnings()
 
@@ -203,3 +205,14 @@ class Runtime:
         error = task.exception()
         self._failed[task.get_name()] = type(error).__name__ if error else "ended"
         logger.error("background task %s ended", task.get_name(), exc_info=error)
+
+
+async def _in_steps(steps: Generator[None, None, Core]) -> Core:
+    """Let requests be served between the steps."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as done:
+            core: Core = done.value
+            return core
+        await asyncio.sleep(0)

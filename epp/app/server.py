@@ -39,7 +39,8 @@ def serve(
     """Serve until SIGTERM or SIGINT has been followed by a drain.
 
     Raises:
-        OSError: a port is taken.
+        OSError: an address cannot be listened on; `filename` is the address where it is known.
+        ConfigError: a file that the settings name cannot be opened.
     """
     uvloop.run(serve_async(settings, config, on_started, shadow=shadow))
 
@@ -52,7 +53,7 @@ async def serve_async(
     shadow: EffectiveConfig | None = None,
 ) -> None:
     """`serve` on the running loop."""
-    with bind_socket(settings.host, settings.port) as main, _admin_socket(settings) as admin:
+    with _bound(settings.host, settings.port) as main, _admin_socket(settings) as admin:
         runtime = Runtime(settings, config, shadow=shadow)
         await runtime.start()
         try:
@@ -61,9 +62,17 @@ async def serve_async(
             await runtime.stop()
 
 
+def _bound(host: str, port: int) -> socket.socket:
+    """A bound socket; the error of one that cannot be bound names its address."""
+    try:
+        return bind_socket(host, port)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, f"{host}:{port}") from None
+
+
 def _admin_socket(settings: Settings) -> socket.socket:
     """The admin listener's socket; unbound when there is none."""
-    return bind_socket(settings.host, settings.admin_port) if settings.admin_port else socket.socket()
+    return _bound(settings.host, settings.admin_port) if settings.admin_port else socket.socket()
 
 
 async def _run(

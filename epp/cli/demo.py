@@ -1,12 +1,15 @@
 """`epp demo`: the router in front of simulated vLLM servers, from nothing."""
 
 import argparse
+import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Self
 
-from epp.app.configurations import read_configurations
+from epp.app.files import read_configurations
 from epp.app.server import Started
 from epp.cli.serve import serve_until_signal
 from epp.config import Settings
@@ -44,9 +47,15 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         "65,536, so that both can be filled by hand) and the router in front of them. Needs the extra 'sim'.",
     )
     parser.add_argument(
-        "--port", type=int, default=8080, help="port of the router, 0 for a free one (%(default)s)"
+        "--port",
+        type=_number(0, 65535),
+        default=8080,
+        metavar="N",
+        help="port of the router, 0 for a free one (%(default)s)",
     )
-    parser.add_argument("--servers", type=int, default=4, metavar="N", help="simulated servers (%(default)s)")
+    parser.add_argument(
+        "--servers", type=_number(1, 64), default=4, metavar="N", help="simulated servers (%(default)s)"
+    )
     parser.add_argument("--config", metavar="FILE", help="an EndpointPickerConfig (the built-in one)")
     parser.add_argument(
         "--time-scale", default="1", metavar="S", help="model seconds in a real one (%(default)s)"
@@ -54,11 +63,17 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     parser.set_defaults(run=run)
 
 
+def _number(low: int, high: int) -> Callable[[str], int]:
+    def read(text: str) -> int:
+        if text.isdecimal() and low <= int(text) <= high:
+            return int(text)
+        raise argparse.ArgumentTypeError(f"must be a number from {low} to {high}, not {text!r}")
+
+    return read
+
+
 def run(arguments: argparse.Namespace) -> int:
     """Start servers and router; everything ends together."""
-    if arguments.servers < 1:
-        print("epp demo: --servers must be at least 1", file=sys.stderr)
-        return 2
     with ExitStack() as stack:
         servers = [stack.enter_context(_Server(arguments.time_scale)) for _ in range(arguments.servers)]
         urls = [server.url() for server in servers]
@@ -67,11 +82,21 @@ def run(arguments: argparse.Namespace) -> int:
         )
 
         def announce(started: Started) -> None:
-            program = "epp" if sys.argv[0].endswith("epp") else f"{sys.executable} -m epp"
-            text = NEXT.format(url=started.url, count=len(urls), servers="\n  ".join(urls), program=program)
-            print(text, flush=True)
+            servers = "\n  ".join(urls)
+            print(
+                NEXT.format(url=started.url, count=len(urls), servers=servers, program=_program()), flush=True
+            )
 
         return serve_until_signal(settings, read_configurations(settings), announce)
+
+
+def _program() -> str:
+    """How this command is called from the shell that called it."""
+    script = Path(sys.argv[0])
+    if script.name != "epp":
+        return f"{sys.executable} -m epp"
+    found = shutil.which("epp")
+    return "epp" if found and script.exists() and script.samefile(found) else str(script)
 
 
 class _Server:
@@ -97,8 +122,8 @@ class _Server:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._process.terminate()
-        self._process.wait()
+        with self._process:
+            self._process.terminate()
 
     def url(self) -> str:
         """Its address, once it listens.

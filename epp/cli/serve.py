@@ -4,10 +4,9 @@ import argparse
 import os
 import sys
 from collections.abc import Callable
-from pathlib import Path
 
-from epp.app.configurations import Configurations, read_configurations
 from epp.app.endpoint_sources import has_sources
+from epp.app.files import Configurations, read_configurations, read_text
 from epp.app.server import Started, serve
 from epp.config import Settings, add_settings_flags, load_settings
 from epp.errors import ConfigError, ConfigProblem
@@ -45,7 +44,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 def run(arguments: argparse.Namespace) -> int:
     """Serve until SIGTERM or SIGINT."""
-    settings, _sources, notices = load_settings(arguments, os.environ, _read_text)
+    settings, _sources, notices = load_settings(arguments, os.environ, read_text)
     for notice in notices:
         print(f"epp: {notice}", file=sys.stderr)
     configurations = read_configurations(settings)
@@ -65,10 +64,7 @@ def serve_until_signal(
     try:
         serve(settings, configurations.live, on_started, shadow=configurations.shadow)
     except OSError as error:
-        print(f"epp: cannot listen on {settings.host}:{settings.port}: {error}", file=sys.stderr)
+        address = error.filename or f"{settings.host}:{settings.port}"
+        print(f"epp: cannot listen on {address}: {error.strerror}", file=sys.stderr)
         return 1
     return 0
-
-
-def _read_text(path: str) -> str:
-    return Path(path).read_text(encoding="utf-8")

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import gc
+import itertools
 import json
 import logging
 import os
@@ -22,10 +23,13 @@ from epp.config.builtin import builtin_config
 
 ROOT = Path(__file__).parents[2]
 PATIENCE_S = 20.0
+_numbers = itertools.count()
 DEFAULT_CONFIG = load_config(builtin_config(), "default.yaml")
 
 # 2,000 tokens and more: 70 blocks of the index, 125 blocks of the engine.
-LONG_TEXT = " ".join(f"Paragraph {n} tells what the committee decided in its meeting {n}." for n in range(150))
+LONG_TEXT = " ".join(
+    f"Paragraph {n} tells what the committee decided in its meeting {n}." for n in range(150)
+)
 
 
 async def eventually(condition: Callable[[], object | Awaitable[object]]) -> object:
@@ -63,14 +67,15 @@ class Router:
         """The answer to one chat request."""
         return await self.client.post("/v1/chat/completions", json=chat(content, **fields), headers=headers)
 
-    async def sample(self, name: str, **labels: str) -> float:
+    async def sample(self, name: str, /, **labels: str) -> float:
         """Sum of the samples of a metric whose labels have these values; 0 when there is none."""
         return sum(v for found, v in await self.samples(name) if labels.items() <= found.items())
 
     async def samples(self, name: str) -> list[tuple[dict[str, str], float]]:
         """Labels and value of every sample called `name`."""
         page = (await self.client.get("/metrics")).text
-        families = text_string_to_metric_families(page)
+        families = list(text_string_to_metric_families(page))
+        assert name in page, f"no family {name}"
         return [(s.labels, s.value) for family in families for s in family.samples if s.name == name]
 
     async def know(self, *models: str) -> None:
@@ -94,7 +99,9 @@ class Router:
 
 
 @contextlib.asynccontextmanager
-async def running_router(settings: Settings, config: EffectiveConfig = DEFAULT_CONFIG) -> AsyncIterator[Router]:
+async def running_router(
+    settings: Settings, config: EffectiveConfig = DEFAULT_CONFIG
+) -> AsyncIterator[Router]:
     """`serve` in the running loop, one at a time, since it takes the process's signals.
 
     What else it does to the process (log handlers, frozen objects) is undone.
@@ -171,7 +178,7 @@ async def running_process(
     folder: Path, *arguments: str, module: tuple[str, ...] = ("epp",), **environment: str
 ) -> AsyncIterator[Process]:
     """`python -m epp` with arguments and environment variables; killed at the end if it still runs."""
-    name = f"{len(list(folder.iterdir()))}"
+    name = f"process-{next(_numbers)}"
     out, err = folder / f"{name}.out", folder / f"{name}.err"
     inherited = {k: v for k, v in os.environ.items() if not k.startswith("EPP_")}
     with out.open("wb") as stdout, err.open("wb") as stderr:

@@ -12,7 +12,10 @@ from tests.e2e.kit import eventually, free_port
 MESSAGES = [{"role": "user", "content": "What is the capital of Vietnam?"}]
 WEATHER = {
     "type": "function",
-    "function": {"name": "weather", "parameters": {"type": "object", "properties": {"city": {"type": "string"}}}},
+    "function": {
+        "name": "weather",
+        "parameters": {"type": "object", "properties": {"city": {"type": "string"}}},
+    },
 }
 
 
@@ -101,7 +104,9 @@ async def test_a_completion_takes_text(stage):
 async def test_a_list_of_prompts_gets_a_choice_for_each(stage):
     _, _, client = stage
 
-    answer = await client.completions.create(model="sim/llama-8b", prompt=["One", "Two", "Three"], max_tokens=2)
+    answer = await client.completions.create(
+        model="sim/llama-8b", prompt=["One", "Two", "Three"], max_tokens=2
+    )
 
     assert [choice.index for choice in answer.choices] == [0, 1, 2]
 
@@ -209,8 +214,8 @@ async def test_an_error_of_the_endpoint_passes_as_it_is(stage):
     assert raised.value.body["type"] == "BadRequestError"
 
 
-async def test_a_body_that_is_no_json_is_the_clients_bad_request_error(stage, sdk):
-    _, router, client = stage
+async def test_a_body_that_is_no_json_is_the_clients_bad_request_error(stage):
+    _, _, client = stage
 
     with pytest.raises(openai.BadRequestError) as raised:
         await client.post("/chat/completions", content=b"{", cast_to=object, options={"headers": {}})

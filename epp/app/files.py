@@ -1,14 +1,14 @@
-"""The picker configurations that the settings name: the one in effect, and its shadow."""
+"""Files that the settings name."""
 
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from epp.config import EffectiveConfig, Settings, load_any_config, load_config
+from epp.config import EffectiveConfig, Settings, load_any_config
 from epp.config.builtin import builtin_config
 from epp.errors import ConfigError, ConfigProblem
 
-__all__ = ["MAX_CONFIG_BYTES", "Configurations", "parse_configuration", "read_configurations"]
+__all__ = ["MAX_CONFIG_BYTES", "Configurations", "parse_configuration", "read_configurations", "read_text"]
 
 MAX_CONFIG_BYTES: Final = 8 << 20  # a Helm values file may hold much else
 
@@ -27,11 +27,10 @@ def read_configurations(settings: Settings) -> Configurations:
     Raises:
         ConfigError: one cannot be read or used.
     """
-    live = (
-        load_config(builtin_config(), "built-in default.yaml")
-        if settings.config is None
-        else _read(settings.config, "config")
-    )
+    if settings.config is None:
+        live = load_any_config(builtin_config(), "built-in default.yaml")[1]
+    else:
+        live = _read(settings.config, "config")
     shadow = None if settings.shadow_config is None else _read(settings.shadow_config, "shadowConfig")
     return Configurations(live, shadow)
 
@@ -54,5 +53,10 @@ def parse_configuration(content: bytes, path: str) -> EffectiveConfig:
     try:
         text = content.decode()
     except UnicodeDecodeError:
-        raise ConfigError([ConfigProblem("document", "is not UTF-8")], path) from None
+        raise ConfigError([ConfigProblem("document", "is not UTF-8", "save it as UTF-8")], path) from None
     return load_any_config(text, path)[1]
+
+
+def read_text(path: str) -> str:
+    """A file's text, as UTF-8."""
+    return Path(path).read_text(encoding="utf-8")
