@@ -56,7 +56,7 @@ class World:
                 bytes_per_token=lambda: {"m": 4.25},
                 buffered_bytes=lambda: 12345,
                 dropped_lines=lambda: 6,
-                changes=Changes(config_hash=lambda: "h4sh", **(changes or {})),
+                changes=Changes(**{"config_hash": lambda: "h4sh", **(changes or {})}),
             ),
             BuildInfo("1.2.3", "abc", "main", "3.11.7"),
             (GPU, CPU),
