@@ -29,41 +29,31 @@ def create_control_app(ports: Ports, relayed: Sequence[RelayedRoute] = ()) -> Fa
         """Prometheus text; see docs/metrics.md."""
         return StreamingResponse(debug.sliced(ports.metrics()), media_type=ports.metrics_content_type)
 
-    app.add_exception_handler(EppError, _epp_error)
-    app.add_exception_handler(RequestValidationError, _validation_error)
-    app.add_exception_handler(HTTPException, _http_error)
-    app.add_exception_handler(Exception, _own_fault)
+    app.exception_handler(EppError)(_render)
+    app.exception_handler(RequestValidationError)(_validation_error)
+    app.exception_handler(HTTPException)(_http_error)
+    app.exception_handler(Exception)(_own_fault)
     app.openapi = lambda: describe(app, relayed)  # type: ignore[method-assign]
     return app
 
 
-def _render(request: Request, error: EppError) -> Response:
+async def _render(request: Request, error: EppError) -> Response:
     status, headers, body = error_response(error)
     headers.append((b"x-request-id", find_request_id(request.headers.raw) or new_request_id()))
     return Response(body, status_code=status, headers={k.decode(): v.decode() for k, v in headers})
 
 
-async def _epp_error(request: Request, error: Exception) -> Response:
-    if not isinstance(error, EppError):
-        raise error
-    return _render(request, error)
-
-
-async def _validation_error(request: Request, error: Exception) -> Response:
-    if not isinstance(error, RequestValidationError):
-        raise error
+async def _validation_error(request: Request, error: RequestValidationError) -> Response:
     first = error.errors()[0]
     where = ".".join(str(part) for part in first["loc"])
-    return _render(request, BadRequestError(f"{where}: {first['msg']}", param=where))
+    return await _render(request, BadRequestError(f"{where}: {first['msg']}", param=where))
 
 
-async def _http_error(request: Request, error: Exception) -> Response:
-    if not isinstance(error, HTTPException):
-        raise error
+async def _http_error(request: Request, error: HTTPException) -> Response:
     kind = {404: RouteNotFoundError, 405: MethodNotAllowedError}.get(error.status_code, BadRequestError)
-    return _render(request, kind(str(error.detail)))
+    return await _render(request, kind(str(error.detail)))
 
 
 async def _own_fault(request: Request, _error: Exception) -> Response:
     # The framework raises the error again after this answer, so that the server logs it.
-    return _render(request, InternalError("internal error"))
+    return await _render(request, InternalError("internal error"))

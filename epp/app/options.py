@@ -81,6 +81,7 @@ def proxy_settings(settings: Settings) -> ProxySettings:
         max_headers=settings.client.max_headers,
         max_request_bytes=settings.max_request_bytes,
         max_buffered_bytes=settings.max_buffered_bytes,
+        max_requests=settings.max_requests,
         head_timeout_s=settings.client.head_timeout_s,
         body_timeout_s=settings.client.body_timeout_s,
         total_timeout_s=settings.upstream.total_timeout_s,

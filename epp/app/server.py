@@ -7,7 +7,7 @@ import signal
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import cast
+from typing import Final, cast
 
 import uvloop
 from uvicorn._types import ASGIApplication
@@ -19,6 +19,8 @@ from epp.proxy.server import EppServer, bind_socket
 __all__ = ["Started", "serve", "serve_async"]
 
 logger = logging.getLogger("epp")
+
+_BACKLOG: Final = 2048
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +55,7 @@ async def serve_async(
     shadow: EffectiveConfig | None = None,
 ) -> None:
     """`serve` on the running loop."""
-    with _bound(settings.host, settings.port) as main, _admin_socket(settings) as admin:
+    with _listening(settings.host, settings.port) as main, _admin_socket(settings) as admin:
         runtime = Runtime(settings, config, shadow=shadow)
         await runtime.start()
         try:
@@ -62,17 +64,27 @@ async def serve_async(
             await runtime.stop()
 
 
-def _bound(host: str, port: int) -> socket.socket:
-    """A bound socket; the error of one that cannot be bound names its address."""
+def _listening(host: str, port: int) -> socket.socket:
+    """A listening socket; the error of one that cannot be had names its address.
+
+    Two sockets may be bound to one port until one of them listens, and what the event loop does when
+    listening fails leaves a socket object with the descriptor of another.
+    """
     try:
-        return bind_socket(host, port)
+        bound = bind_socket(host, port)
+        try:
+            bound.listen(_BACKLOG)
+        except OSError:
+            bound.close()
+            raise
     except OSError as error:
         raise OSError(error.errno, error.strerror, f"{host}:{port}") from None
+    return bound
 
 
 def _admin_socket(settings: Settings) -> socket.socket:
     """The admin listener's socket; unbound when there is none."""
-    return _bound(settings.host, settings.admin_port) if settings.admin_port else socket.socket()
+    return _listening(settings.host, settings.admin_port) if settings.admin_port else socket.socket()
 
 
 async def _run(

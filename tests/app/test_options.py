@@ -1,0 +1,105 @@
+"""Every setting reaches what it is for."""
+
+import pytest
+
+from epp.app.options import core_options, proxy_settings, staleness_s, upstream_settings
+from epp.config.settings import (
+    ClientSettings,
+    HealthSettings,
+    MetricsSettings,
+    ReceiptSettings,
+    RetrySettings,
+    Settings,
+    StreamSettings,
+    UpstreamSettings,
+)
+from epp.director.director import Limits
+from epp.director.retry import RetryPolicy
+from epp.endpoints.health import HealthPolicy
+from epp.http import UpstreamSettings as Upstream
+
+
+@pytest.mark.parametrize(
+    ("interval_s", "threshold_s", "stale_s"),
+    [
+        (None, None, 2.0),
+        (0.2, None, 2.0),
+        (1.0, None, 3.0),
+        (None, 5.0, 5.0),
+        (1.0, 4.0, 4.0),
+        (None, 0.5, 0.5),
+    ],
+)
+def test_metrics_are_stale_after_what_is_set_and_never_before_three_intervals(
+    interval_s, threshold_s, stale_s
+):
+    settings = Settings(
+        metrics=MetricsSettings(refresh_interval_s=interval_s, staleness_threshold_s=threshold_s)
+    )
+
+    assert staleness_s(settings) == stale_s
+    assert core_options(settings).staleness_s() == stale_s
+
+
+def test_the_core_gets_its_options():
+    options = core_options(
+        Settings(
+            seed=7,
+            retry=RetrySettings(max_executions=5, budget_percent=30, budget_minimum=2),
+            max_inflated_bytes=11,
+            max_inflight_per_endpoint=12,
+            health=HealthSettings(eject_after=4, ejection_time_s=6.0, max_ejection_time_s=66.0),
+            slow_start_s=13.0,
+        )
+    )
+
+    assert options.seed == 7
+    assert options.retry == RetryPolicy(max_executions=5, budget_share=0.3, budget_minimum=2)
+    assert options.limits == Limits(inflated_bytes=11, inflight_per_endpoint=12)
+    assert options.health == HealthPolicy(consecutive_failures=4, backoff_s=6.0, max_backoff_s=66.0)
+    assert options.slow_start_s == 13.0
+
+
+def test_connections_to_endpoints_get_their_limits():
+    settings = Settings(
+        upstream=UpstreamSettings(
+            connect_timeout_s=1.0,
+            first_byte_timeout_s=2.0,
+            idle_timeout_s=3.0,
+            total_timeout_s=4.0,
+            keep_alive_s=5.0,
+            max_connections_per_endpoint=6,
+        )
+    )
+
+    assert upstream_settings(settings) == Upstream(
+        connect_timeout_s=1.0,
+        first_byte_timeout_s=2.0,
+        idle_timeout_s=3.0,
+        total_timeout_s=4.0,
+        keep_alive_s=5.0,
+        max_connections_per_origin=6,
+    )
+
+
+def test_the_front_door_gets_its_limits():
+    settings = proxy_settings(
+        Settings(
+            client=ClientSettings(
+                head_timeout_s=1.0, body_timeout_s=2.0, keep_alive_s=3.0, max_head_bytes=4000, max_headers=5
+            ),
+            upstream=UpstreamSettings(total_timeout_s=6.0),
+            max_request_bytes=7,
+            max_buffered_bytes=8,
+            max_requests=9,
+            drain_timeout_s=10.0,
+            receipts=ReceiptSettings(expose_endpoint=False),
+            stream=StreamSettings(error_event=True),
+        )
+    )
+
+    assert (settings.head_timeout_s, settings.body_timeout_s, settings.keep_alive_s) == (1.0, 2.0, 3.0)
+    assert (settings.max_head_bytes, settings.max_headers, settings.total_timeout_s) == (4000, 5, 6.0)
+    assert (settings.max_request_bytes, settings.max_buffered_bytes, settings.max_requests) == (7, 8, 9)
+    assert settings.drain_timeout_s == 10.0
+    assert (settings.expose_endpoint, settings.stream_error_event) == (False, True)
