@@ -8,7 +8,10 @@ from epp.config import EffectiveConfig, Settings, load_any_config
 from epp.config.builtin import builtin_config
 from epp.errors import ConfigError, ConfigProblem
 
-__all__ = ["MAX_CONFIG_BYTES", "Configurations", "parse_configuration", "read_configurations", "read_text"]
+__all__ = [
+    "MAX_CONFIG_BYTES", "Configurations", "parse_configuration", "picker_config", "read_configurations",
+    "read_text",
+]  # fmt: skip
 
 MAX_CONFIG_BYTES: Final = 8 << 20  # a Helm values file may hold much else
 
@@ -22,30 +25,39 @@ class Configurations:
 
 
 def read_configurations(settings: Settings) -> Configurations:
-    """Those that the settings name; without `config` the built-in one.
+    """Those that the settings name.
 
     Raises:
         ConfigError: one cannot be read or used.
     """
+    shadow = settings.shadow_config
+    return Configurations(picker_config(settings), None if shadow is None else _read(shadow, "shadowConfig"))
+
+
+def picker_config(settings: Settings) -> EffectiveConfig:
+    """The configuration that the settings name (a plain file, Helm values or a ConfigMap), else the built-in
+    one.
+
+    Raises:
+        ConfigError: it cannot be read or used.
+    """
     if settings.config is None:
-        live = load_any_config(builtin_config(), "built-in default.yaml")[1]
-    else:
-        live = _read(settings.config, "config")
-    shadow = None if settings.shadow_config is None else _read(settings.shadow_config, "shadowConfig")
-    return Configurations(live, shadow)
+        return load_any_config(builtin_config(), "built-in default.yaml")[1]
+    return _read(settings.config, "config")
 
 
 def _read(path: str, setting: str) -> EffectiveConfig:
     try:
-        content = Path(path).read_bytes()
-    except OSError as error:
-        problem = ConfigProblem(setting, f"{path} cannot be read: {error}", "name a readable YAML file")
+        text = read_text(path)
+    except (OSError, UnicodeDecodeError) as error:
+        remedy = "name a readable YAML file"
+        problem = ConfigProblem(setting, f"{path} cannot be read: {error}", remedy)
         raise ConfigError([problem], "settings") from None
-    return parse_configuration(content, path)
+    return load_any_config(text, path)[1]
 
 
 def parse_configuration(content: bytes, path: str) -> EffectiveConfig:
-    """The configuration in a file's content: plain, or in Helm values or a ConfigMap.
+    """The configuration in the content of a file; the path is for messages.
 
     Raises:
         ConfigError: it cannot be used.

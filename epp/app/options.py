@@ -25,8 +25,10 @@ def staleness_s(settings: Settings) -> float:
     return max(wanted, 3 * (settings.metrics.refresh_interval_s or 0.0))
 
 
-def core_options(settings: Settings, shadow_failed: Callable[[Exception], None]) -> CoreOptions:
-    """Options of the decision core."""
+def core_options(
+    settings: Settings, shadow_failed: Callable[[Exception], None] = lambda _: None
+) -> CoreOptions:
+    """Options of the decision core; `shadow_failed` is told what the shadow configuration raised."""
     threshold_s = staleness_s(settings)
     return CoreOptions(
         seed=settings.seed,

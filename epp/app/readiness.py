@@ -19,8 +19,8 @@ def readiness(
     *,
     draining: bool,
     failed: Mapping[str, str],
-    sources: Sequence[SourceReport],
-    reload: ReloadReport,
+    sources: Sequence[SourceReport] = (),
+    reload: ReloadReport | None = None,
 ) -> Readiness:
     """Ready when an endpoint can be picked, nothing essential has died and no drain has begun.
 
@@ -41,7 +41,7 @@ def readiness(
         "endpoints": {e.address: _state(core, e, now) for e in endpoints},
         "discovery": {s.name: {"endpoints": s.endpoints, "problem": s.problem} for s in sources},
         "config_hash": core.config.hash,
-        "config_problems": dict(reload.problems),
+        "config_problems": dict(reload.problems) if reload is not None else {},
     }
     return Readiness(not reasons, tuple(reasons), detail)
 

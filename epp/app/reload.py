@@ -52,6 +52,11 @@ class ConfigReload:
         self._successes = 0
         self._failures = 0
 
+    @property
+    def follows(self) -> bool:
+        """There is a file to look at."""
+        return bool(self._files)
+
     def report(self) -> ReloadReport:
         """How it goes."""
         results = {"success": self._successes, "failure": self._failures}

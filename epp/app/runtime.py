@@ -97,7 +97,8 @@ class Runtime:
         self._log_warnings()
         await self.sources.start()
         self._spawn("upkeep", self._upkeep())
-        self._spawn("reload", self.reload.run())
+        if self.reload.follows:
+            self._spawn("reload", self.reload.run())
         config = self.core.config
         logger.info(
             "epp started",
@@ -125,9 +126,13 @@ class Runtime:
         logger.info("epp stopped")
         self.observers.stop()
 
-    def hang_up(self) -> None:
-        """SIGHUP: open log files anew, for log rotation, and look at configuration and endpoints at once."""
+    def reopen_logs(self) -> None:
+        """Open log files anew, for log rotation."""
         self.observers.reopen()
+
+    def on_hangup(self) -> None:
+        """Open log files anew, and look at configuration files and for endpoints at once."""
+        self.reopen_logs()
         self._alarm.ring()
 
     async def _apply(self, wanted: Configurations) -> None:

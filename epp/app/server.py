@@ -104,7 +104,7 @@ async def _run(
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, _on_signal, server)
-    loop.add_signal_handler(signal.SIGHUP, runtime.hang_up)
+    loop.add_signal_handler(signal.SIGHUP, runtime.on_hangup)
     serving = asyncio.create_task(server.serve([main], [admin] if settings.admin_port else []))
     await _started(server, serving)
     # What was built so far lives as long as the process: the collector need not look at it again.

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Self
 
-from epp.app.files import read_configurations
+from epp.app.files import picker_config
 from epp.app.server import Started
 from epp.cli.serve import serve_until_signal
 from epp.config import Settings
@@ -87,7 +87,7 @@ def run(arguments: argparse.Namespace) -> int:
                 NEXT.format(url=started.url, count=len(urls), servers=servers, program=_program()), flush=True
             )
 
-        return serve_until_signal(settings, read_configurations(settings), announce)
+        return serve_until_signal(settings, picker_config(settings), announce)
 
 
 def _program() -> str:

@@ -6,9 +6,9 @@ import sys
 from collections.abc import Callable
 
 from epp.app.endpoint_sources import has_sources
-from epp.app.files import Configurations, read_configurations, read_text
+from epp.app.files import read_configurations, read_text
 from epp.app.server import Started, serve
-from epp.config import Settings, add_settings_flags, load_settings
+from epp.config import EffectiveConfig, Settings, add_settings_flags, load_settings
 from epp.errors import ConfigError, ConfigProblem
 
 __all__ = ["add_parser", "run", "serve_until_signal"]
@@ -54,15 +54,19 @@ def run(arguments: argparse.Namespace) -> int:
             "--discovery-dns; `epp demo` needs none"
         )
         raise ConfigError([ConfigProblem("endpoint", "no endpoint is configured", remedy)], "settings")
-    return serve_until_signal(settings, configurations)
+    return serve_until_signal(settings, configurations.live, shadow=configurations.shadow)
 
 
 def serve_until_signal(
-    settings: Settings, configurations: Configurations, on_started: Callable[[Started], None] | None = None
+    settings: Settings,
+    config: EffectiveConfig,
+    on_started: Callable[[Started], None] | None = None,
+    *,
+    shadow: EffectiveConfig | None = None,
 ) -> int:
     """Serve; `on_started` is called once when the listeners are open."""
     try:
-        serve(settings, configurations.live, on_started, shadow=configurations.shadow)
+        serve(settings, config, on_started, shadow=shadow)
     except OSError as error:
         address = error.filename or f"{settings.host}:{settings.port}"
         print(f"epp: cannot listen on {address}: {error.strerror}", file=sys.stderr)
