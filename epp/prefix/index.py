@@ -155,8 +155,10 @@ class PrefixIndex:
         """
         path, depth = self._tree.walk(chain)
         known = self._views
-        found = (known.get(number) for number in (known if views is None else views))
-        return [view_segments(path, depth, view.column, view.hidden) if view else [] for view in found]
+        return [
+            view_segments(path, depth, view.column, view.hidden) if (view := known.get(number)) else []
+            for number in (known if views is None else views)
+        ]
 
     # -- holding
 
