@@ -2,9 +2,9 @@
 
     python bench/shadow.py [--endpoints N] [--requests N]
 
-A request is opened, parsed, hashed, picked, answered and ended; conversations of 16 KB share half of their prompt
-with others. Columns, in µs of this thread a request: "none" without a shadow, "same" with the live configuration as
-its own shadow, "other block" with one whose blocks are of another size, so that prompts are hashed twice.
+A request is opened, parsed, hashed, picked, answered and ended; prompts of 16 KB share half with others.
+Rows, in µs of this thread a request: "none" without a shadow, "same" with the live configuration as its own
+shadow, "other block" with one whose blocks are of another size, so that prompts are hashed twice.
 """
 
 import argparse
@@ -20,7 +20,7 @@ from epp.director.types import EndReason, RequestHead
 from epp.endpoints.spec import parse_endpoint
 from epp.response.types import Usage
 
-WORDS = "cache prefix router block tier token endpoint prompt answer score weight queue".split()
+WORDS = ("cache", "prefix", "router", "block", "tier", "token", "endpoint", "prompt", "answer", "score")
 ROUNDS = 5
 
 
@@ -32,14 +32,19 @@ def bodies(count: int) -> list[bytes]:
 
     systems = [text(8_000) for _ in range(20)]
     return [
-        json.dumps({"model": "m", "prompt": f"{rng.choice(systems)} {text(8_000)}"}).encode() for _ in range(count)
+        json.dumps({"model": "m", "prompt": f"{rng.choice(systems)} {text(8_000)}"}).encode()
+        for _ in range(count)
     ]
 
 
 def core_of(shadow: str | None, endpoints: int) -> Core:
     config = load_config(builtin_config())
-    core = compose(config, CoreOptions(seed=1, timer=time.thread_time), shadow=load_config(shadow) if shadow else None)
-    core.upkeep.sync_endpoints([parse_endpoint(f"10.0.{n // 250}.{n % 250 + 1}:8000") for n in range(endpoints)], 0.0)
+    core = compose(
+        config, CoreOptions(seed=1, timer=time.thread_time), shadow=load_config(shadow) if shadow else None
+    )
+    core.upkeep.sync_endpoints(
+        [parse_endpoint(f"10.0.{n // 250}.{n % 250 + 1}:8000") for n in range(endpoints)], 0.0
+    )
     return core
 
 

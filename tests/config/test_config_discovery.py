@@ -56,8 +56,10 @@ def test_the_path_of_the_file_is_no_part_of_the_hash():
     [
         (
             "{pluginRef: my-endpoints, endpoints: {pluginRef: my-endpoints}}",
-            ("dataLayer.discovery.pluginRef (line 8): stands beside endpoints.pluginRef, which is its newer spelling; "
-            "keep one of them"),
+            (
+                "dataLayer.discovery.pluginRef (line 8): stands beside endpoints.pluginRef, which is its newer spelling; "
+                "keep one of them"
+            ),
         ),
         (
             "{}",
@@ -65,8 +67,10 @@ def test_the_path_of_the_file_is_no_part_of_the_hash():
         ),
         (
             "{endpoints: {pluginRef: queue-scorer}}",
-            ("dataLayer.discovery.endpoints.pluginRef (line 8): plugin 'queue-scorer' is a scorer and cannot stand here; "
-            "remove the reference"),
+            (
+                "dataLayer.discovery.endpoints.pluginRef (line 8): plugin 'queue-scorer' is a scorer and cannot stand here; "
+                "remove the reference"
+            ),
         ),
         (
             "{pluginRef: mine}",
@@ -74,8 +78,10 @@ def test_the_path_of_the_file_is_no_part_of_the_hash():
         ),
         (
             "{plugin: mine}",
-            ("dataLayer.discovery.plugin (line 8): unknown key 'plugin'; did you mean 'pluginRef'? known keys here: "
-            "pluginRef, endpoints"),
+            (
+                "dataLayer.discovery.plugin (line 8): unknown key 'plugin'; did you mean 'pluginRef'? known keys here: "
+                "pluginRef, endpoints"
+            ),
         ),
         ("mine", "dataLayer.discovery (line 8): must be a mapping, not mine"),
     ],

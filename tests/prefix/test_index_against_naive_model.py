@@ -186,7 +186,9 @@ class Pair:
             for slot in range(SLOTS):
                 assert self.index.tokens(self.numbers[view], slot) == self.model.tokens(view, slot)
                 assert self.index.blocks(self.numbers[view], slot) == self.model.blocks(view, slot)
-            assert self.index.size(self.numbers[view]) == sum(self.model.blocks(view, slot) for slot in range(SLOTS))
+            assert self.index.size(self.numbers[view]) == sum(
+                self.model.blocks(view, slot) for slot in range(SLOTS)
+            )
         for text in self.chains:
             chain = chain_of(text)
             for view, segments in enumerate(self.index.match(chain, self.numbers)):
