@@ -203,8 +203,8 @@ async def measure(config: str, seed: int, time_scale: float) -> list[Run]:
 
 
 HEADER = (
-    f"{'configuration':<34}{'scenario':<12}{'hottest':>8}{'stay':>8}{'in flight':>11}{'cached':>8}{'mean s':>8}"
-    "  shares"
+    f"{'configuration':<34}{'scenario':<12}{'hottest':>8}{'stay':>8}{'in flight':>11}{'cached':>8}"
+    f"{'mean s':>8}  shares"
 )
 
 

@@ -11,7 +11,9 @@ SOURCES = {str(p.relative_to(ROOT)): p.read_text() for p in sorted((ROOT / "epp"
 def functions(source: str) -> list[tuple[str, int]]:
     """Name and length in lines of every function in a module, docstring included."""
     kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
-    return [(n.name, n.end_lineno - n.lineno + 1) for n in ast.walk(ast.parse(source)) if isinstance(n, kinds)]
+    return [
+        (n.name, n.end_lineno - n.lineno + 1) for n in ast.walk(ast.parse(source)) if isinstance(n, kinds)
+    ]
 
 
 def test_no_module_has_more_than_400_lines():

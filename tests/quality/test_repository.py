@@ -40,6 +40,10 @@ def test_every_make_target_of_the_readme_exists():
 
 def test_no_unfinished_work_is_marked_in_the_product():
     marks = re.compile("|".join(("TO" + "DO", "FIX" + "ME", "X" * 3)))
-    found = [p for p in tracked() if p.startswith("epp/") and p.endswith(".py") and marks.search((ROOT / p).read_text(errors="ignore"))]
+    found = [
+        p
+        for p in tracked()
+        if p.startswith("epp/") and p.endswith(".py") and marks.search((ROOT / p).read_text(errors="ignore"))
+    ]
 
     assert found == []
