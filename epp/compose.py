@@ -4,9 +4,12 @@ import random
 import time
 from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
+from epp.config.catalog import default_registry
 from epp.config.effective import EffectiveConfig, PluginInstance, Profile
+from epp.director.candidates import Candidates
 from epp.director.claims import Claims
 from epp.director.director import Director, Limits
 from epp.director.record import RequestRecord
@@ -21,23 +24,26 @@ from epp.endpoints.ledger import Ledger
 from epp.endpoints.models import ModelCatalog
 from epp.endpoints.slow_start import SlowStart
 from epp.endpoints.table import EndpointTable
+from epp.flow.admission import Admission, Objective
 from epp.prefix import PrefixIndex
-from epp.scheduling.catalog import default_registry
-from epp.scheduling.contracts import BuildContext
+from epp.scheduling.contracts import BuildContext, Filter
 from epp.scheduling.profile import SchedulingProfile
 from epp.scheduling.registry import PluginKind, Registry
 from epp.scheduling.scheduler import Scheduler
 
 __all__ = ["Core", "CoreOptions", "compose", "recompose"]
 
-_BUILT = frozenset({PluginKind.FILTER, PluginKind.SCORER, PluginKind.PICKER, PluginKind.HANDLER})
+_BUILT = frozenset(
+    {PluginKind.FILTER, PluginKind.SCORER, PluginKind.PICKER, PluginKind.HANDLER, PluginKind.DETECTOR}
+)
 
 
 @dataclass(frozen=True, slots=True)
 class CoreOptions:
     """What the core takes from its surroundings.
 
-    `staleness_s` is asked at each tick; `shadow_failed` is told when the shadow configuration raised.
+    `staleness_s` is asked at each tick; `scrape_interval_s` is the longest time between two scrapes of an
+    endpoint; `shadow_failed` is told when the shadow configuration raised.
     """
 
     seed: int | None = None
@@ -46,6 +52,8 @@ class CoreOptions:
     health: HealthPolicy = field(default_factory=HealthPolicy)
     slow_start_s: float = 30.0
     staleness_s: Callable[[], float] = lambda: 2.0
+    scrape_interval_s: float = 0.5
+    objectives: tuple[Objective, ...] = ()
     timer: Callable[[], float] = time.perf_counter
     shadow_failed: Callable[[Exception], None] = lambda _: None
 
@@ -82,21 +90,24 @@ def compose(
 ) -> Core:
     """Build a core; nothing is shared between two of them."""
     options = options or CoreOptions()
-    build = _Build(registry or default_registry(), options.seed)
     index, ledger, tally = PrefixIndex(), Ledger(), ShadowTally()
+    table = EndpointTable(ledger, on_incarnation_end=index.drop, can_reuse=lambda slot: not index.busy(slot))
+    build = _Build(registry or default_registry(), options, table)
     views, shadow_views = _views(index, config, ()), _views(index, shadow, ())
+    health, slow_start = PassiveHealth(options.health), SlowStart(options.slow_start_s)
+    scheduler, admission = build.deciders(config)
     state = State(
-        table=EndpointTable(
-            ledger, on_incarnation_end=index.drop, can_reuse=lambda slot: not index.busy(slot)
-        ),
+        table=table,
         catalog=ModelCatalog(),
-        health=PassiveHealth(options.health),
-        slow_start=SlowStart(options.slow_start_s),
+        health=health,
+        slow_start=slow_start,
         ledger=ledger,
         index=index,
         ratios=TokenRatios(),
         views=views,
-        scheduler=build.scheduler(config),
+        scheduler=scheduler,
+        admission=admission,
+        candidates=_candidates(health, admission, slow_start, ledger, options),
         shadow=_shadow(build.beside(shadow), shadow_views, tally, options),
         claims=Claims(index, (*views, *shadow_views), ledger),
     )
@@ -104,7 +115,7 @@ def compose(
         state, timer=options.timer, retry=options.retry, limits=options.limits, observers=observers
     )
     upkeep = Upkeep(director, options.staleness_s)
-    return Core(config, state.table, director, upkeep, options, tuple(build.warnings), shadow, tally)
+    return Core(config, table, director, upkeep, options, tuple(build.warnings), shadow, tally)
 
 
 def recompose(
@@ -117,16 +128,18 @@ def recompose(
     """Put other configurations in effect; to be driven to its end, yields between steps below a millisecond.
 
     The last step swaps, between two requests. Views keep what they hold where name, tier and block size stay;
-    others start empty. A scheduler whose configuration decides as before stays too, with what its plugins
-    remember. Table, ledger, health and learned ratios go on. Of `core` all but its configurations may be
-    used on.
+    others start empty. Plugins of a configuration that decides as before stay too, with what they remember.
+    Table, ledger, health and learned ratios go on. Of `core` all but its configurations may be used on.
 
     Raises:
         ConfigError: a plugin cannot be built; nothing has changed then.
     """
     old, index = core.state, core.state.index
-    build = _Build(registry or default_registry(), core.options.seed)
-    scheduler = build.scheduler(config, core.config, old.scheduler)
+    build = _Build(registry or default_registry(), core.options, core.table)
+    scheduler, admission, candidates = old.scheduler, old.admission, old.candidates
+    if config.hash != core.config.hash:
+        scheduler, admission = build.deciders(config)
+        candidates = _candidates(old.health, admission, old.slow_start, old.ledger, core.options)
     beside = build.beside(shadow, core.shadow, old.shadow)
     yield from index.make_room(_count_new(config, old.views) + _count_new(shadow, old.shadow_views))
     views, shadow_views = _views(index, config, old.views), _views(index, shadow, old.shadow_views)
@@ -134,6 +147,8 @@ def recompose(
         old,
         views=views,
         scheduler=scheduler,
+        admission=admission,
+        candidates=candidates,
         shadow=_shadow(beside, shadow_views, core.shadow_tally, core.options),
         claims=Claims(index, (*views, *shadow_views), old.ledger),
     )
@@ -188,28 +203,35 @@ def _shadow(
     return Shadow(views, scheduler, tally, timer=options.timer, failed=options.shadow_failed)
 
 
-class _Build:
-    """Makes schedulers, and collects what their plugins warn of."""
+def _candidates(
+    health: PassiveHealth, admission: Admission, slow_start: SlowStart, ledger: Ledger, options: CoreOptions
+) -> Candidates:
+    return Candidates(health, admission, slow_start, ledger, options.limits.inflight_per_endpoint)
 
-    def __init__(self, registry: Registry, seed: int | None) -> None:
+
+class _Build:
+    """Makes what decides, and collects what plugins warn of."""
+
+    def __init__(self, registry: Registry, options: CoreOptions, table: EndpointTable) -> None:
         self.warnings: list[str] = []
         self._registry = registry
-        self._seed = seed
+        self._options = options
+        self._table = table
 
-    def scheduler(
-        self, config: EffectiveConfig, known: EffectiveConfig | None = None, built: Scheduler | None = None
-    ) -> Scheduler:
-        """The scheduler of `config`: the one that was `built` from `known` where both decide equally."""
-        if built is not None and known is not None and known.hash == config.hash:
-            return built
+    def deciders(self, config: EffectiveConfig) -> tuple[Scheduler, Admission]:
+        """Scheduler and admission over the plugins of `config`."""
+        options = self._options
         context = BuildContext(
-            random=random.Random(self._seed),
+            random=random.Random(options.seed),
             producers=frozenset(view.producer for view in config.views),
             warn=self.warnings.append,
+            scraped_at=partial(_scraped_at, self._table),
+            scrape_interval_s=options.scrape_interval_s,
         )
         plugins = {p.name: self._plugin(p, context) for p in config.plugins if p.kind in _BUILT}
-        profiles = [_profile(profile, plugins) for profile in config.profiles]
-        return Scheduler(profiles, plugins[config.handler])
+        scheduler = Scheduler([_profile(p, plugins) for p in config.profiles], plugins[config.handler])
+        priorities = {o.name: o.priority for o in options.objectives}
+        return scheduler, Admission(plugins[config.detector], priorities)
 
     def beside(
         self,
@@ -217,10 +239,12 @@ class _Build:
         known: EffectiveConfig | None = None,
         shadow: Shadow | None = None,
     ) -> Scheduler | None:
-        """The same for a shadow configuration; None when there is none."""
+        """The scheduler of a shadow configuration: that of `shadow` where `known`, its own, is equal."""
         if config is None:
             return None
-        return self.scheduler(config, known, shadow.scheduler if shadow is not None else None)
+        if shadow is not None and known is not None and known.hash == config.hash:
+            return shadow.scheduler
+        return self.deciders(config)[0]
 
     def _plugin(self, plugin: PluginInstance, context: BuildContext) -> Any:
         plugin_type = self._registry.get(plugin.type)
@@ -229,10 +253,13 @@ class _Build:
         return plugin_type.build(plugin.name, plugin.parameters, context)
 
 
+def _scraped_at(table: EndpointTable, address: str) -> float | None:
+    reports = table.reports(address)
+    return reports.scraped_at if reports is not None else None
+
+
 def _profile(profile: Profile, plugins: dict[str, Any]) -> SchedulingProfile:
-    return SchedulingProfile(
-        profile.name,
-        [plugins[name] for name in profile.filters],
-        [(plugins[s.name], s.weight) for s in profile.scorers],
-        plugins[profile.picker],
-    )
+    scorers = [(plugins[s.name], s.weight) for s in profile.scorers]
+    # A scorer may be a filter as well, if its parameters say so.
+    filters = [plugins[name] for name in profile.filters] + [s for s, _ in scorers if isinstance(s, Filter)]
+    return SchedulingProfile(profile.name, filters, scorers, plugins[profile.picker])

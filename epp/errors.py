@@ -45,7 +45,8 @@ class EppError(Exception):
     """A failure with a status, an OpenAI error type and code, and a machine-readable reason.
 
     `status` is the HTTP status; `type` and `code` stand in the JSON body (OpenAI's shape); `reason` goes
-    into `x-llm-d-request-dropped-reason`, None sends no such header; `retry_after_s` goes into `Retry-After`.
+    into `x-llm-d-request-dropped-reason`, None sends no such header; `retry_after_s` goes into `Retry-After`;
+    `challenge` goes into `WWW-Authenticate`.
     `message` is for the client and never holds prompts, bodies or credentials. `param` names the field.
     """
 
@@ -54,6 +55,7 @@ class EppError(Exception):
     code: ClassVar[str] = "internal_error"
     reason: ClassVar[str | None] = None
     retry_after_s: ClassVar[int | None] = None
+    challenge: ClassVar[str | None] = None
 
     def __init__(self, message: str, *, param: str | None = None) -> None:
         super().__init__(message)
@@ -79,6 +81,7 @@ class UnauthorizedError(ClientError):
     status = 401
     type = "authentication_error"
     code = "invalid_api_key"
+    challenge = 'Bearer realm="epp"'
 
 
 class ForbiddenError(ClientError):

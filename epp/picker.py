@@ -39,7 +39,8 @@ class Picker:
             ConfigError: the configuration or an endpoint cannot be used.
         """
         self._clock = clock
-        options = CoreOptions(seed=seed, staleness_s=lambda: float("inf"))
+        forever_s = float("inf")
+        options = CoreOptions(seed=seed, staleness_s=lambda: forever_s, scrape_interval_s=forever_s)
         self._core = compose(_config(config), options)
         self._core.upkeep.sync_endpoints(_specs(endpoints), clock())
 

@@ -1,6 +1,8 @@
 """Liveness, readiness, and what vLLM's own probes ask for, answered for the pool."""
 
-from fastapi import APIRouter
+from typing import Any
+
+from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, Response
 
 from epp.api.ports import Ports
@@ -18,10 +20,14 @@ def router(ports: Ports) -> APIRouter:
         return {"status": "ok"}
 
     @routes.get("/readyz", responses={503: {"description": "not ready; `reasons` says why"}})
-    async def readyz() -> JSONResponse:
-        """Requests should be sent here: an endpoint is ready and this router is not shutting down."""
+    async def readyz(request: Request) -> JSONResponse:
+        """Requests should be sent here: an endpoint is ready and this router is not shutting down. Where
+        clients need keys, `detail` is for callers who may see receipts.
+        """
         state = ports.readiness()
-        content = {"ready": state.ready, "reasons": list(state.reasons), "detail": dict(state.detail)}
+        content: dict[str, Any] = {"ready": state.ready, "reasons": list(state.reasons)}
+        if not ports.private or ports.access.allows(request.scope):
+            content["detail"] = dict(state.detail)
         return JSONResponse(content, status_code=200 if state.ready else 503)
 
     async def pool_health() -> Response:

@@ -30,7 +30,10 @@ class DecisionLog(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """Everything the routes read. `metrics` yields the page in slices of bounded work."""
+    """Everything the routes read. `metrics` yields the page in slices of bounded work.
+
+    `private`: details of the pool are for those who may see receipts.
+    """
 
     director: Director
     clock: Clock
@@ -42,3 +45,4 @@ class Ports:
     configuration: Callable[[], Mapping[str, Any]]
     max_request_bytes: int
     version: str
+    private: bool = False

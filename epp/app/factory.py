@@ -25,6 +25,8 @@ def create_app() -> FrontDoor:
     settings, _sources, notices = load_settings(argparse.Namespace(), os.environ, read_text)
     for notice in notices:
         logger.warning("%s", notice)
+    if settings.tls.cert is not None:
+        logger.warning("tls has no effect here: give the certificate to the server that runs the application")
     configurations = read_configurations(settings)
 
     async def lifespan(receive: Receive, send: Send) -> None:
@@ -51,7 +53,7 @@ async def _live(
         logger.exception("epp cannot start")
         await send({"type": "lifespan.startup.failed", "message": str(error)})
         return
-    door.attach(runtime.relay, runtime.control)
+    runtime.attach_to(door)
     await send({"type": "lifespan.startup.complete"})
     await receive()
     runtime.begin_drain()

@@ -10,6 +10,7 @@ from epp.errors import EppError, ForbiddenError, NoEndpointsError
 from epp.http import new_request_id
 from epp.proxy.errors import render_error
 from epp.proxy.heads import request_id_of
+from epp.security import KeyGate
 
 __all__ = ["ENGINE_ADMIN_PATHS", "FrontDoor", "Lifespan", "admin_door"]
 
@@ -64,11 +65,25 @@ class FrontDoor:
         self._lifespan = lifespan
         self._relay: ASGIApp = _not_started
         self._control: ASGIApp = _not_started
+        self._gate: KeyGate | None = None
+        self._keyed_paths: frozenset[str] = frozenset()
 
-    def attach(self, relay: ASGIApp, control: ASGIApp) -> None:
-        """Say who serves; before that every request is answered with 503."""
+    def attach(
+        self,
+        relay: ASGIApp,
+        control: ASGIApp,
+        *,
+        gate: KeyGate | None = None,
+        keyed_paths: frozenset[str] = frozenset(),
+    ) -> None:
+        """Say who serves; before that every request is answered with 503.
+
+        `gate` guards the `keyed_paths` of `control`; the relay has a guard of its own.
+        """
         self._relay = relay
         self._control = control
+        self._gate = gate
+        self._keyed_paths = keyed_paths
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one connection of the ASGI server."""
@@ -82,7 +97,7 @@ class FrontDoor:
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         path: str = scope["path"]
         if path in _POOL_PATHS or (_is_control(path) and self._control_here):
-            await self._control(scope, receive, send)
+            await self._serve_control(path, scope, receive, send)
         elif _is_control(path):
             await _refuse(scope, send, ForbiddenError("this route is served on the admin port"))
         elif _is_engine_admin(path) and not self._allow_engine_admin:
@@ -93,6 +108,14 @@ class FrontDoor:
             )
         else:
             await self._relay(scope, receive, send)
+
+    async def _serve_control(self, path: str, scope: Scope, receive: Receive, send: Send) -> None:
+        if self._gate is not None and path in self._keyed_paths:
+            admission = self._gate.admit(scope["method"], scope["headers"])
+            if admission.error is not None:
+                await _refuse(scope, send, admission.error)
+                return
+        await self._control(scope, receive, send)
 
 
 async def _refuse(scope: Scope, send: Send, error: EppError) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from epp import __version__
+from epp.app.watched import WatchedFiles
 from epp.clock import Clock
 from epp.compose import Core
 from epp.config import Settings
@@ -31,6 +32,7 @@ from epp.observability.metrics import (
 from epp.proxy import Relay
 from epp.scheduling.producers.approx_prefix_cache import DEFAULT_PRODUCER
 from epp.scheduling.receipt import PredictedHit
+from epp.security import KeyGate
 
 __all__ = ["Observers"]
 
@@ -42,7 +44,17 @@ class Observers:
 
     metrics_content_type = CONTENT_TYPE
 
-    def __init__(self, settings: Settings, core: Core, relay: Relay, clock: Clock, changes: Changes) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        core: Core,
+        relay: Relay,
+        clock: Clock,
+        *,
+        changes: Changes,
+        files: WatchedFiles,
+        gate: KeyGate | None,
+    ) -> None:
         self._settings = settings
         self._human = _human(settings)
         state = core.state
@@ -58,6 +70,10 @@ class Observers:
             running=core.director.running.counts,
             dropped_lines=lambda: self._writer.dropped,
             changes=changes,
+            saturation=lambda: _saturation(core, clock.monotonic()),
+            file_reloads=files.reloads,
+            file_faults=files.faults,
+            key_refusals=lambda: gate.refused if gate is not None else {},
         )
         self.metrics = Metrics(
             sources,
@@ -107,6 +123,13 @@ class Observers:
     def scrape_failed(self, address: str, kind: str) -> None:
         """Count a failed scrape."""
         self.metrics.scrape_failed(address, kind)
+
+
+def _saturation(core: Core, now: float) -> float | None:
+    """How full the endpoints are that may be picked."""
+    state = core.state
+    routable = state.health.routable(core.table.pool.endpoints, now)
+    return state.admission.detector.saturation(routable, state.ledger, now)
 
 
 def _hits(record: RequestRecord, endpoint: Endpoint) -> PredictedHit:

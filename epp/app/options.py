@@ -1,6 +1,7 @@
 """From server settings to what each adapter and the core want."""
 
 import logging
+import ssl
 import time
 from collections.abc import Callable
 
@@ -13,6 +14,7 @@ from epp.endpoints.health import HealthPolicy
 from epp.http import UpstreamSettings
 from epp.observability.logs import RateLimitedLogger
 from epp.proxy.settings import ProxySettings
+from epp.scrape import ScrapeSettings
 
 __all__ = ["core_options", "log_shadow_failures", "proxy_settings", "staleness_s", "upstream_settings"]
 
@@ -48,6 +50,8 @@ def core_options(
         ),
         slow_start_s=settings.slow_start_s,
         staleness_s=lambda: threshold_s,
+        scrape_interval_s=settings.metrics.refresh_interval_s or ScrapeSettings().idle_interval_s,
+        objectives=settings.objective,
         timer=time.perf_counter,
         shadow_failed=shadow_failed,
     )
@@ -63,8 +67,8 @@ def log_shadow_failures(clock: Clock) -> Callable[[Exception], None]:
     return failed
 
 
-def upstream_settings(settings: Settings) -> UpstreamSettings:
-    """Timeouts and limits of connections to endpoints."""
+def upstream_settings(settings: Settings, tls: ssl.SSLContext | None = None) -> UpstreamSettings:
+    """Timeouts and limits of connections to endpoints; `tls` as in `UpstreamSettings.ssl_context`."""
     upstream = settings.upstream
     return UpstreamSettings(
         connect_timeout_s=upstream.connect_timeout_s,
@@ -73,6 +77,8 @@ def upstream_settings(settings: Settings) -> UpstreamSettings:
         total_timeout_s=upstream.total_timeout_s,
         keep_alive_s=upstream.keep_alive_s,
         max_connections_per_origin=upstream.max_connections_per_endpoint,
+        ssl_context=tls,
+        server_name=upstream.tls.server_name,
     )
 
 

@@ -21,11 +21,12 @@ def readiness(
     failed: Mapping[str, str],
     sources: Sequence[SourceReport] = (),
     reload: ReloadReport | None = None,
+    files: Mapping[str, str] | None = None,
 ) -> Readiness:
     """Ready when an endpoint can be picked, nothing essential has died and no drain has begun.
 
-    Sources and configuration files that cannot be read leave what was: they stand in the detail, and sources
-    among the reasons where no endpoint is known.
+    Sources and files that cannot be used leave in use what was: they stand in the detail. `files` tells of
+    what is watched whether it is in use as it is.
     """
     endpoints = core.table.pool.endpoints
     usable = [e for e in endpoints if _state(core, e, now) == "ready"]
@@ -34,7 +35,7 @@ def readiness(
         reasons.append("shutting down")
     reasons += [f"background task {name} died: {why}" for name, why in failed.items()]
     if not endpoints:
-        reasons.append("no endpoint is known; " + ("; ".join(map(_found, sources)) or "none is configured"))
+        reasons.append("no endpoint is known; detail says what discovery found")
     elif not usable:
         reasons.append("no endpoint is ready; detail says why for each")
     detail: dict[str, Any] = {
@@ -43,12 +44,9 @@ def readiness(
         "config_hash": core.config.hash,
         "config_problems": dict(reload.problems) if reload is not None else {},
     }
+    if files:
+        detail["files"] = dict(files)
     return Readiness(not reasons, tuple(reasons), detail)
-
-
-def _found(source: SourceReport) -> str:
-    """What a source without endpoints has to say."""
-    return f"{source.name}: {source.problem or 'lists none'}"
 
 
 def _state(core: Core, endpoint: Endpoint, now: float) -> str:

@@ -2,23 +2,25 @@
 
 import asyncio
 import logging
+import ssl
 from collections.abc import Coroutine, Generator
 from dataclasses import replace
 from typing import Any
 
 from epp import __version__
-from epp.api.access import AccessPolicy
 from epp.api.app import create_control_app
 from epp.api.ports import Ports, Readiness
 from epp.app.changes import reload_state, shadow_state, source_states
 from epp.app.files import Configurations
 from epp.app.front_door import FrontDoor, admin_door
+from epp.app.guards import ENDPOINT_TLS, build_guards
 from epp.app.observers import Observers
 from epp.app.options import core_options, log_shadow_failures, proxy_settings, upstream_settings
 from epp.app.readiness import readiness
 from epp.app.reload import ConfigReload
 from epp.app.routes import RELAYED_ROUTES
 from epp.app.sources import PoolSources
+from epp.app.watched import WatchedFiles
 from epp.clock import Clock, SystemClock
 from epp.compose import Core, compose, recompose
 from epp.config import EffectiveConfig, Settings
@@ -61,18 +63,36 @@ class Runtime:
         self.clock = clock or SystemClock()
         self.proxy_settings = proxy_settings(settings)
         self.core = compose(config, core_options(settings, log_shadow_failures(self.clock)), shadow=shadow)
-        self.access = AccessPolicy(settings.admin_key.value if settings.admin_key else None)
-        self.pool = UpstreamPool(upstream_settings(settings))
+        self.files = WatchedFiles()
+        self.guards = build_guards(settings, self.files)
+        upstream = upstream_settings(settings, self.guards.endpoint_tls)
+        self.pool = UpstreamPool(upstream)
+        self.files.on_change(ENDPOINT_TLS, self._use_endpoint_tls)
         self.relay = Relay(
-            self.core.director, self.pool, self.proxy_settings, clock=self.clock, explain=self._explain
+            self.core.director,
+            self.pool,
+            self.proxy_settings,
+            clock=self.clock,
+            explain=self._explain,
+            gate=self.guards.gate,
+            proxies=self.guards.proxies,
+            credentials=self.guards.credentials,
         )
         self._alarm = Alarm()
         self.reload = ConfigReload(
             settings, Configurations(config, shadow), self._apply, self._alarm.new_pause()
         )
-        self.observers = Observers(settings, self.core, self.relay, self.clock, self._changes())
+        self.observers = Observers(
+            settings,
+            self.core,
+            self.relay,
+            self.clock,
+            changes=self._changes(),
+            files=self.files,
+            gate=self.guards.gate,
+        )
         # A pool of its own: a limit on connections for requests must not blind the scorers.
-        self.probe_pool = UpstreamPool(replace(upstream_settings(settings), max_connections_per_origin=0))
+        self.probe_pool = UpstreamPool(replace(upstream, max_connections_per_origin=0))
         self.sources = PoolSources(
             settings,
             self.core,
@@ -89,16 +109,24 @@ class Runtime:
         self.app = FrontDoor(
             control_here=not settings.admin_port, allow_engine_admin=settings.allow_engine_admin
         )
-        self.app.attach(self.relay, self.control)
+        self.attach_to(self.app)
+
+    def attach_to(self, door: FrontDoor) -> None:
+        """Serve what comes through `door`."""
+        door.attach(self.relay, self.control, gate=self.guards.gate, keyed_paths=self.guards.keyed_paths)
 
     async def start(self) -> None:
         """Begin to log, to scrape and to clean up."""
         self.observers.start()
         self._log_warnings()
+        for warning in self.guards.warnings:
+            logger.warning("security: %s", warning)
         await self.sources.start()
         self._spawn("upkeep", self._upkeep())
         if self.reload.follows:
             self._spawn("reload", self.reload.run())
+        if self.files.states:
+            self._spawn("watched files", self.files.run())
         config = self.core.config
         logger.info(
             "epp started",
@@ -131,9 +159,14 @@ class Runtime:
         self.observers.reopen()
 
     def on_hangup(self) -> None:
-        """Open log files anew, and look at configuration files and for endpoints at once."""
+        """Open log files and read certificates and keys anew; look at configuration and endpoints at once."""
         self.reopen_logs()
+        self.files.read_now()
         self._alarm.ring()
+
+    async def _use_endpoint_tls(self, context: ssl.SSLContext) -> None:
+        self.pool.use_tls(context)
+        self.probe_pool.use_tls(context)
 
     async def _apply(self, wanted: Configurations) -> None:
         """Put configurations in effect between two requests.
@@ -166,6 +199,7 @@ class Runtime:
             failed=self._failed,
             sources=self.sources.reports(),
             reload=self.reload.report(),
+            files=self.files.states,
         )
 
     def _configuration(self) -> dict[str, Any]:
@@ -176,13 +210,13 @@ class Runtime:
         }
 
     def _explain(self, exchange: Exchange, scope: Any) -> str | None:
-        return receipt_line(exchange) if self.access.allows(scope) else None
+        return receipt_line(exchange) if self.guards.access.allows(scope) else None
 
     def _ports(self) -> Ports:
         return Ports(
             director=self.core.director,
             clock=self.clock,
-            access=self.access,
+            access=self.guards.access,
             readiness=self._readiness,
             metrics=self.observers.metrics.render_slices,
             metrics_content_type=self.observers.metrics_content_type,
@@ -190,6 +224,7 @@ class Runtime:
             configuration=self._configuration,
             max_request_bytes=self.settings.max_request_bytes,
             version=__version__,
+            private=self.guards.gate is not None,
         )
 
     async def _upkeep(self) -> None:

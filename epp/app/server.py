@@ -5,6 +5,7 @@ import gc
 import logging
 import signal
 import socket
+import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, cast
@@ -12,6 +13,7 @@ from typing import Final, cast
 import uvloop
 from uvicorn._types import ASGIApplication
 
+from epp.app.guards import ADMIN_TLS, LISTENER_TLS
 from epp.app.runtime import Runtime
 from epp.config import EffectiveConfig, Settings
 from epp.proxy.server import EppServer, bind_socket
@@ -98,9 +100,13 @@ async def _run(
         cast("ASGIApplication", runtime.app),
         runtime.proxy_settings,
         admin_app=cast("ASGIApplication", runtime.admin_app) if settings.admin_port else None,
+        tls=runtime.guards.tls,
+        admin_tls=runtime.guards.admin_tls,
         on_drain=runtime.begin_drain,
         on_drain_timeout=runtime.relay.shut_down,
     )
+    runtime.files.on_change(LISTENER_TLS, server.use_tls)
+    runtime.files.on_change(ADMIN_TLS, server.use_admin_tls)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, _on_signal, server)
@@ -110,7 +116,10 @@ async def _run(
     # What was built so far lives as long as the process: the collector need not look at it again.
     gc.collect()
     gc.freeze()
-    started = Started(_url(main), _url(admin) if settings.admin_port else None)
+    started = Started(
+        _url(main, runtime.guards.tls),
+        _url(admin, runtime.guards.admin_tls) if settings.admin_port else None,
+    )
     logger.info("listening", extra={"url": started.url, "admin_url": started.admin_url})
     if on_started is not None:
         on_started(started)
@@ -138,7 +147,7 @@ def _on_signal(server: EppServer) -> None:
         server.begin_drain()
 
 
-def _url(bound: socket.socket) -> str:
+def _url(bound: socket.socket, tls: ssl.SSLContext | None) -> str:
     host, port = bound.getsockname()[:2]
     shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)
-    return f"http://{shown}:{port}"
+    return f"{'https' if tls else 'http'}://{shown}:{port}"

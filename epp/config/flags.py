@@ -19,6 +19,9 @@ _METAVARS: Final = {
     LeafKind.CREDENTIAL: "KEY",
     LeafKind.ENDPOINTS: "URL[,label=value]",
     LeafKind.DNS_NAMES: "URL[,label=value]",
+    LeafKind.OBJECTIVES: "NAME=PRIORITY",
+    LeafKind.CLIENT_KEYS: "[NAME=]KEY",
+    LeafKind.NETWORKS: "NETWORK",
 }
 
 

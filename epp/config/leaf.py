@@ -2,7 +2,8 @@
 
 All names follow from the attribute: `upstream.first_byte_timeout_s` is `upstream.firstByteTimeout`,
 `--upstream-first-byte-timeout` and `EPP_UPSTREAM_FIRST_BYTE_TIMEOUT`. The kind follows from the type and the
-unit: `…_s` is a duration, `…_bytes` a size.
+unit: `…_s` is a duration, `…_bytes` a size. A tuple is a list: its flag may be repeated, and its variable
+holds values separated by blanks.
 """
 
 import dataclasses
@@ -14,8 +15,12 @@ from typing import Any, Final, get_args
 
 from epp.endpoints.dns_name import DnsName
 from epp.endpoints.types import EndpointSpec
+from epp.flow.admission import Objective
+from epp.security import ClientKey, Network
 
-__all__ = ["ENVIRONMENT_PREFIX", "Leaf", "LeafKind", "Rules", "Secret", "leaf_of", "rules", "spelled"]
+__all__ = [
+    "ENVIRONMENT_PREFIX", "Leaf", "LeafKind", "Rules", "Secret", "leaf_of", "rules", "spelled",
+]  # fmt: skip
 
 ENVIRONMENT_PREFIX: Final = "EPP_"
 
@@ -42,11 +47,25 @@ class LeafKind(enum.StrEnum):
     CREDENTIAL = "text, never shown"
     ENDPOINTS = "endpoint, repeatable"
     DNS_NAMES = "DNS name, repeatable"
+    OBJECTIVES = "name=priority, repeatable"
+    CLIENT_KEYS = "text, never shown, repeatable"
+    NETWORKS = "network, repeatable"
 
     @property
     def repeatable(self) -> bool:
-        """Whether it may be given several times, all of which count."""
-        return self in {LeafKind.ENDPOINTS, LeafKind.DNS_NAMES}
+        """A list of values: flags that may be given more than once, lists in the file."""
+        return self in _REPEATABLE
+
+
+_REPEATABLE: Final = frozenset(
+    {
+        LeafKind.ENDPOINTS,
+        LeafKind.DNS_NAMES,
+        LeafKind.OBJECTIVES,
+        LeafKind.CLIENT_KEYS,
+        LeafKind.NETWORKS,
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +95,7 @@ def rules(
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """One setting. `branch` is the attribute of its section, "" at the top level."""
+    """One setting. `branch` is the attribute of its section, dotted where nested, "" at the top level."""
 
     branch: str
     attribute: str
@@ -101,7 +120,7 @@ class Leaf:
         return ENVIRONMENT_PREFIX + "_".join(self._words()).upper()
 
     def _words(self) -> list[str]:
-        return f"{self.branch}_{self.attribute.removesuffix('_s')}".strip("_").split("_")
+        return f"{self.branch}_{self.attribute.removesuffix('_s')}".strip("_").replace(".", "_").split("_")
 
 
 def spelled(attribute: str) -> str:
@@ -115,7 +134,7 @@ def leaf_of(branch: str, field: dataclasses.Field[Any]) -> Leaf:
 
 
 def _kind(attribute: str, annotation: Any) -> LeafKind:
-    types = get_args(annotation) or (annotation,)
+    types = (annotation,) if annotation is Network else get_args(annotation) or (annotation,)
     if attribute.endswith("_s"):
         return LeafKind.DURATION
     if attribute.endswith("_bytes"):
@@ -127,5 +146,8 @@ def _kind(attribute: str, annotation: Any) -> LeafKind:
         Secret: LeafKind.CREDENTIAL,
         EndpointSpec: LeafKind.ENDPOINTS,
         DnsName: LeafKind.DNS_NAMES,
+        Objective: LeafKind.OBJECTIVES,
+        ClientKey: LeafKind.CLIENT_KEYS,
+        Network: LeafKind.NETWORKS,
     }
     return by_type[types[0]]

@@ -8,8 +8,11 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from epp.config.leaf import Leaf, Secret, leaf_of, rules
+from epp.config.security_settings import AdminTlsSettings, ApiKeySettings, EndpointTlsSettings, TlsSettings
 from epp.endpoints.dns_name import DnsName
 from epp.endpoints.types import EndpointSpec
+from epp.flow.admission import Objective
+from epp.security import Network
 
 __all__ = [
     "AccessLogSettings", "ClientSettings", "DiscoverySettings", "HealthSettings", "LogSettings",
@@ -83,6 +86,7 @@ class UpstreamSettings:
     max_connections_per_endpoint: int = field(
         default=0, metadata=rules("Most connections to one endpoint. 0: no limit.")
     )
+    tls: EndpointTlsSettings = field(default_factory=EndpointTlsSettings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +182,12 @@ class ReceiptSettings:
         metadata=rules("Send x-epp-endpoint, the address that answered, with every response."),
     )
     keep: int = field(default=1000, metadata=rules("Receipts that are kept for /debug/decisions."))
+    loopback: bool = field(
+        default=True,
+        metadata=rules(
+            "Show receipts and /debug to callers on loopback; false where a sidecar forwards from there."
+        ),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,6 +278,14 @@ class Settings:
             absent="none",
         ),
     )
+    objective: tuple[Objective, ...] = field(
+        default=(),
+        metadata=rules(
+            "Priority of the requests that name the objective in x-llm-d-inference-objective; a mapping in "
+            "the file. Below 0 they get 429 while the pool is saturated.",
+            absent="none; every request has priority 0",
+        ),
+    )
     pool_name: str = field(default="default", metadata=rules("Name of the pool in metrics."))
     drain_timeout_s: float = field(
         default=30.0,
@@ -312,13 +330,24 @@ class Settings:
     endpoint_key: Secret | None = field(
         default=None,
         metadata=rules(
-            "Key that epp's own requests to the endpoints (metrics, models) carry as a bearer token.",
+            "Key that endpoints get as a bearer token: with requests, instead of the client's, and with "
+            "scrapes and probes.",
             absent="none",
         ),
     )
     endpoint_key_file: str | None = field(
         default=None, metadata=rules("File that holds endpointKey.", absent="none")
     )
+    trusted_proxies: tuple[Network, ...] = field(
+        default=(),
+        metadata=rules(
+            "A network, like 10.0.0.0/8, whose X-Forwarded-* headers are believed. Repeatable.",
+            absent="none: such headers are replaced",
+        ),
+    )
+    tls: TlsSettings = field(default_factory=TlsSettings)
+    admin_tls: AdminTlsSettings = field(default_factory=AdminTlsSettings)
+    api_keys: ApiKeySettings = field(default_factory=ApiKeySettings)
     discovery: DiscoverySettings = field(default_factory=DiscoverySettings)
     log: LogSettings = field(default_factory=LogSettings)
     access_log: AccessLogSettings = field(default_factory=AccessLogSettings)
@@ -332,10 +361,18 @@ class Settings:
 
 
 def sections() -> dict[str, type]:
-    """Attribute → class of the branches of `Settings`."""
-    return {
-        f.name: f.type for f in dataclasses.fields(Settings) if isinstance(f.type, type) and not f.metadata
-    }
+    """Attribute → class of the branches of `Settings`, dotted where nested; outer ones come first."""
+    found: dict[str, type] = {}
+    waiting: list[tuple[str, type]] = [("", Settings)]
+    for prefix, holder in waiting:
+        inner = [
+            (f"{prefix}{f.name}", f.type)
+            for f in dataclasses.fields(holder)
+            if isinstance(f.type, type) and not f.metadata
+        ]
+        found.update(inner)
+        waiting += [(f"{branch}.", kind) for branch, kind in inner]
+    return found
 
 
 def leaves() -> list[Leaf]:

@@ -10,6 +10,7 @@ from epp.config.environment import SETTINGS_VARIABLE, read_environment
 from epp.config.leaf import Leaf, spelled
 from epp.config.reader import Reader
 from epp.config.settings import Settings, leaves, sections
+from epp.config.tls_rules import tls_contradictions
 from epp.config.values import credential, read_value
 from epp.errors import ConfigError, ConfigProblem
 
@@ -51,7 +52,7 @@ def load_settings(
     sources = {leaf.path: "default" for leaf in table} | {g.leaf.path: g.source for g in given}
     _read_key_files(values, sources, read_file, problems)
     if not problems:
-        problems += _contradictions(values)
+        problems += [*_contradictions(values), *tls_contradictions(values)]
     if problems:
         raise ConfigError(problems, "settings")
     return _build(table, values), sources, environment.notices
@@ -115,18 +116,22 @@ def _from_file(
 
 
 def _read_tree(reader: Reader, root: Node, table: list[Leaf], source: str) -> list[_Given]:
-    branches = {spelled(attribute): attribute for attribute in sections()}
-    top = reader.fields(root, "", [leaf.path for leaf in table if not leaf.branch] + list(branches))
-    nodes = {key: node for key, node in top.items() if key not in branches}
-    for key, attribute in branches.items():
-        known = [leaf.path.partition(".")[2] for leaf in table if leaf.branch == attribute]
-        inner = reader.fields(top.get(key), key, known)
-        nodes |= {f"{key}.{name}": node for name, node in inner.items()}
     by_path = {leaf.path: leaf for leaf in table}
+    nodes: dict[str, Node] = {"": root}
+    for branch in ("", *sections()):  # outer sections come first
+        path = spelled(branch)
+        inner = [key for leaf in table if leaf.branch == branch for key in [_last(leaf.path)]]
+        inner += [_last(spelled(b)) for b in sections() if b.rpartition(".")[0] == branch]
+        for key, node in reader.fields(nodes.pop(path, None), path, inner).items():
+            nodes[f"{path}.{key}" if path else key] = node
     return [
         _Given(by_path[path], read_value(reader, by_path[path], node, path), f"{source}, line {node.line}")
         for path, node in nodes.items()
     ]
+
+
+def _last(path: str) -> str:
+    return path.rpartition(".")[2]
 
 
 def _read(read_file: Callable[[str], str], file: str, path: str, problems: list[ConfigProblem]) -> str:
@@ -190,8 +195,10 @@ def _contradictions(values: Mapping[str, Any]) -> list[ConfigProblem]:
 
 
 def _build(table: list[Leaf], values: Mapping[str, Any]) -> Settings:
-    built: dict[str, dict[str, Any]] = {"": {}}
+    built: dict[str, dict[str, Any]] = {branch: {} for branch in ("", *sections())}
     for leaf in table:
-        built.setdefault(leaf.branch, {})[leaf.attribute] = values[leaf.path]
-    branches = {attribute: holder(**built[attribute]) for attribute, holder in sections().items()}
-    return Settings(**built[""], **branches)
+        built[leaf.branch][leaf.attribute] = values[leaf.path]
+    for branch, holder in reversed(sections().items()):  # inner sections are built first
+        outer, _, attribute = branch.rpartition(".")
+        built[outer][attribute] = holder(**built[branch])
+    return Settings(**built[""])

@@ -3,11 +3,13 @@
 from collections.abc import Callable
 from typing import Any, Final
 
-from epp.config.document import Node, Scalar, describe
+from epp.config.document import Node, Scalar, SequenceNode, describe
 from epp.config.endpoints import read_dns_names, read_endpoints
 from epp.config.leaf import Leaf, LeafKind, Secret
+from epp.config.objectives import read_objectives
 from epp.config.reader import Reader, closest, listed
 from epp.config.units import format_duration, format_size, parse_duration, parse_size
+from epp.security import parse_key, parse_network
 
 __all__ = ["credential", "read_value", "show_default", "show_value"]
 
@@ -17,6 +19,8 @@ def read_value(reader: Reader, leaf: Leaf, node: Node, path: str) -> Any:
 
     `path` is the name by which the source knows the setting: a key path, a flag or a variable.
     """
+    if leaf.kind in (LeafKind.CLIENT_KEYS, LeafKind.NETWORKS):
+        return _list(reader, node, path, parse_key if leaf.kind is LeafKind.CLIENT_KEYS else parse_network)
     value = _READERS[leaf.kind](reader, node, path)
     wrong = "" if value is None else _broken_rule(leaf, value)
     if wrong:
@@ -86,7 +90,23 @@ _READERS: Final[dict[LeafKind, Callable[[Reader, Node, str], Any]]] = {
     LeafKind.CREDENTIAL: _credential,
     LeafKind.ENDPOINTS: read_endpoints,
     LeafKind.DNS_NAMES: read_dns_names,
+    LeafKind.OBJECTIVES: read_objectives,
 }
+
+
+def _list(reader: Reader, node: Node, path: str, parse: Callable[[str], Any]) -> tuple[Any, ...]:
+    """A list of values; one alone need not be a list."""
+    items = reader.items(node, path) if isinstance(node, SequenceNode) else [(path, node)]
+    values: list[Any] = []
+    for item_path, item in items:
+        text = reader.string(item, item_path)
+        if text is None:
+            continue
+        try:
+            values.append(parse(text))
+        except ValueError as error:
+            reader.problem(item_path, item, str(error))
+    return tuple(values)
 
 
 def show_value(leaf: Leaf, value: Any) -> str:
@@ -99,8 +119,12 @@ def show_value(leaf: Leaf, value: Any) -> str:
         return format_size(value)
     if leaf.kind is LeafKind.SWITCH:
         return str(value).lower()
-    if leaf.kind.repeatable:
+    if leaf.kind is LeafKind.OBJECTIVES:
+        return " ".join(f"{objective.name}={objective.priority}" for objective in value)
+    if leaf.kind in (LeafKind.ENDPOINTS, LeafKind.DNS_NAMES):
         return " ".join(",".join([item.url, *(f"{k}={v}" for k, v in item.labels.items())]) for item in value)
+    if leaf.kind.repeatable:
+        return " ".join(map(str, value))
     return str(value)
 
 

@@ -26,7 +26,7 @@ from epp.director.views import Tier, predicted_hits
 from epp.endpoints.health import takes_requests
 from epp.endpoints.models import Resolution
 from epp.endpoints.types import Endpoint
-from epp.errors import EppError, NoEndpointsError, SaturatedError
+from epp.errors import EppError
 from epp.request import api_of, decode_body, parse_request
 from epp.request.types import Api, InferenceRequest
 from epp.response.types import Usage
@@ -76,7 +76,7 @@ class Director:
     def open(self, head: RequestHead, now: float) -> Exchange:
         """Begin a request's life; from here on `on_end` must be called exactly once."""
         self._budget.on_request(now)
-        return Exchange(head, now, self.state)
+        return Exchange(head, now, self.state, self.state.admission.priority(head.headers))
 
     def prepare(self, exchange: Exchange, body: bytes, now: float) -> Generator[None, None, None]:
         """Parse and hash `body` (as it came, maybe compressed); yields about each MB of work.
@@ -155,8 +155,8 @@ class Director:
         if request is None:
             raise AssertionError("prepare comes before pick")
         resolution = exchange.resolution = self._resolve(request)
-        candidates, full = self._candidates(resolution, now)
         chains, state = exchange.chains, exchange.state
+        candidates, full = state.candidates.find(resolution, exchange.priority, now)
         if chains is not None:
             exchange.block_tokens = block_tokens(chains, state.ratios, resolution.model)
             exchange.matches = match_views(state.index, state.views, chains, exchange.block_tokens)
@@ -174,25 +174,6 @@ class Director:
             headers=exchange.head.headers,
         )
 
-    def _candidates(self, resolution: Resolution, now: float) -> tuple[tuple[Endpoint, ...], bool]:
-        """Endpoints that may take the request, and whether they are all that may take any for this model."""
-        serving = resolution.endpoints
-        routable = self.state.health.routable(serving, now)
-        if not routable:
-            raise NoEndpointsError(_nobody(resolution))
-        warmed = self.state.slow_start.limit(routable, self.state.ledger, now)
-        free = self._below_limit(warmed)
-        if not free:
-            raise SaturatedError("every endpoint is at its limit of requests in flight; try again")
-        return free, free is routable
-
-    def _below_limit(self, endpoints: tuple[Endpoint, ...]) -> tuple[Endpoint, ...]:
-        limit = self._limits.inflight_per_endpoint
-        if not limit:
-            return endpoints
-        requests = self.state.ledger.requests
-        return tuple(e for e in endpoints if requests[e.slot] < limit)
-
     def pick(self, exchange: Exchange, now: float) -> Target:
         """Schedule, raise the ledger and claim the prefix, in one step.
 
@@ -201,9 +182,9 @@ class Director:
         """
         decision = self.schedule(exchange, now)
         model = exchange.resolution.model if exchange.resolution else ""
-        exchange.counted_as = self.running.enter(exchange.request.model if exchange.request else None, model)
-        endpoint = next(exchange.order)
-        state = exchange.state
+        named = exchange.request.model if exchange.request else None
+        exchange.counted_as = self.running.enter(named, model, exchange.priority)
+        endpoint, state = next(exchange.order), exchange.state
         if state.shadow is not None:
             state.shadow.compare(
                 state.index, decision.cycle, exchange.chains, exchange.block_tokens, endpoint
@@ -291,11 +272,13 @@ class Director:
         return self._dispatch(exchange, endpoint, now) if endpoint is not None else None
 
     def _next_endpoint(self, exchange: Exchange) -> Endpoint | None:
-        """The next in the decision's order that is still there and was not tried."""
+        """The next in the decision's order that is still there, has room and was not tried."""
         pool = self.state.table.pool
         for endpoint in exchange.order:
             there = pool.by_address.get(endpoint.address)
-            if there is not None and takes_requests(there) and there.address not in exchange.tried:
+            if there is None or there.address in exchange.tried:
+                continue
+            if takes_requests(there) and exchange.state.candidates.has_room(there):
                 return there
         return None
 
@@ -310,6 +293,12 @@ class Director:
             hold.confirmed = True
         else:
             exchange.state.claims.forget(hold)
+
+    def response_headers(self, exchange: Exchange) -> tuple[tuple[str, str], ...]:
+        """Headers that plugins add to the answer of the endpoint that gave it."""
+        if exchange.decision is None or exchange.hold is None:
+            return ()
+        return exchange.state.scheduler.response_headers(exchange.decision, exchange.hold.endpoint)
 
     def on_first_byte(self, exchange: Exchange, now: float) -> None:
         """The first byte of the body came: the prefill is done."""
@@ -385,10 +374,3 @@ def _claimable(exchange: Exchange) -> PromptChains | None:
     """The chains that the endpoint will compute; tokenizing a prompt leaves nothing in a cache."""
     request = exchange.request
     return exchange.chains if request is not None and request.api.computes else None
-
-
-def _nobody(resolution: Resolution) -> str:
-    of_model = f" serves model {resolution.model!r}" if resolution.model else " is known"
-    if not resolution.endpoints:
-        return f"no endpoint{of_model}; check the endpoints and /readyz"
-    return "no endpoint is ready: all are draining or unreachable; see /readyz"

@@ -22,15 +22,16 @@ class Exchange:
     __slots__ = (
         "arrived", "attempts", "block_tokens", "body_bytes", "chains", "counted_as", "decision",
         "decision_s", "ejected", "ended", "executions", "failures", "first_byte_at", "head", "hold",
-        "matches", "order", "predicted", "prepare_s", "prompt_tokens", "request", "resolution", "state",
-        "status", "target", "text_bytes", "tried",
+        "matches", "order", "predicted", "prepare_s", "priority", "prompt_tokens", "request", "resolution",
+        "state", "status", "target", "text_bytes", "tried",
     )  # fmt: skip
 
-    def __init__(self, head: RequestHead, arrived: float, state: State) -> None:
+    def __init__(self, head: RequestHead, arrived: float, state: State, priority: int = 0) -> None:
         """`state` is what the whole of the request is decided from."""
         self.state = state
         self.head = head
         self.arrived = arrived
+        self.priority = priority
         self.body_bytes = 0
         self.request: InferenceRequest | None = None
         self.resolution: Resolution | None = None

@@ -23,6 +23,8 @@ class RequestRecord:
         request_id: id of the request, as sent to client and endpoint.
         method: of the request line.
         path: without the query.
+        client: address of the caller; None when not known.
+        key_name: name of the client's key; None when none was asked for, or it has none.
         api: schema of the body.
         model: as the client named it; None when absent, or when the body was never read.
         target_model: the resolved model or adapter; "" when nothing was resolved.
@@ -63,6 +65,8 @@ class RequestRecord:
     arrived: float
     ended_at: float
     reason: EndReason
+    client: str | None = None
+    key_name: str | None = None
     api: Api = Api.OTHER
     model: str | None = None
     target_model: str = ""

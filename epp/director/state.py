@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from epp.director.candidates import Candidates
 from epp.director.claims import Claims
 from epp.director.shadow import Shadow
 from epp.director.tokens import TokenRatios
@@ -11,6 +12,7 @@ from epp.endpoints.ledger import Ledger
 from epp.endpoints.models import ModelCatalog
 from epp.endpoints.slow_start import SlowStart
 from epp.endpoints.table import EndpointTable
+from epp.flow.admission import Admission
 from epp.prefix import PrefixIndex
 from epp.scheduling.scheduler import Scheduler
 
@@ -21,12 +23,13 @@ __all__ = ["State"]
 class State:
     """What the director decides from.
 
-    Another configuration makes another state, which shares everything but the last four: a request keeps the
+    Another configuration makes another state, which shares everything but what it makes: a request keeps the
     state with which it began, to its end.
 
     Attributes:
         views: what the scheduler reads of the index.
-        scheduler: built from the configuration.
+        scheduler, admission: built from the configuration.
+        candidates: whom the scheduler may choose from, admission regarded.
         shadow: what decides beside it and is not obeyed; None: nothing does.
         claims: the writer of ledger and index, for the views of both.
     """
@@ -40,6 +43,8 @@ class State:
     ratios: TokenRatios
     views: tuple[TierView, ...]
     scheduler: Scheduler
+    admission: Admission
+    candidates: Candidates
     shadow: Shadow | None
     claims: Claims
 

@@ -9,12 +9,17 @@ __all__ = ["EndReason", "Failure", "FailureKind", "RequestHead", "Target"]
 
 @dataclass(frozen=True, slots=True)
 class RequestHead:
-    """What the director needs of a request's head. `path` has no query; header names are lower-case."""
+    """What the director needs of a request's head. `path` has no query; header names are lower-case.
+
+    `client` is the caller's address and `key_name` the name of its key, for logs; None where not known.
+    """
 
     request_id: str
     method: str
     path: str
     headers: Mapping[str, str] = field(default_factory=dict)
+    client: str | None = None
+    key_name: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,9 @@
 """
 
 from epp.http.fetch import FetchError, Response, fetch
-from epp.http.headers import find_request_id, new_request_id, request_headers, response_headers
+from epp.http.headers import Credentials, find_request_id, new_request_id, request_headers, response_headers
 from epp.http.pool import PoolStats, UpstreamPool
+from epp.http.tls import EndpointTls, ListenerTls, TlsFileError, endpoint_context, listener_context
 from epp.http.types import (
     ErrorKind,
     Headers,
@@ -20,21 +21,27 @@ from epp.http.types import (
 )
 
 __all__ = [
+    "Credentials",
+    "EndpointTls",
     "ErrorKind",
     "FetchError",
     "Headers",
+    "ListenerTls",
     "Origin",
     "PoolStats",
     "Response",
     "ResponseHead",
     "ResponseSink",
+    "TlsFileError",
     "UpstreamExchange",
     "UpstreamFailure",
     "UpstreamPool",
     "UpstreamRequest",
     "UpstreamSettings",
+    "endpoint_context",
     "fetch",
     "find_request_id",
+    "listener_context",
     "new_request_id",
     "request_headers",
     "response_headers",

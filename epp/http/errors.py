@@ -30,4 +30,6 @@ def error_response(error: EppError) -> tuple[int, list[tuple[bytes, bytes]], byt
         headers.append((DROPPED_REASON, error.reason.encode("ascii")))
     if error.retry_after_s is not None:
         headers.append((b"retry-after", str(error.retry_after_s).encode("ascii")))
+    if error.challenge is not None:
+        headers.append((b"www-authenticate", error.challenge.encode("ascii")))
     return error.status, headers, body

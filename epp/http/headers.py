@@ -9,23 +9,28 @@ ASCII and repeated headers included. Names are compared without case.
     content-length: the upstream client's            content-length: kept only if it frames what is sent
     expect: dropped (the router has the whole body)
     x-request-id: one, valid                         x-request-id: the request's
-    x-forwarded-for: the peer is appended            x-epp-*: dropped, then x-epp-endpoint is set
+    x-forwarded-*, forwarded, x-real-ip: dropped     x-epp-*: dropped, then x-epp-endpoint is set
+      unless a trusted proxy sent them
+    x-forwarded-for: the peer is appended
     x-forwarded-proto, -host: set unless present
+    forwarded: the peer is appended where present
     routing headers that the router or a gateway owns: dropped
+    authorization, x-api-key: see `Credentials`
 """
 
 import os
 import re
+from dataclasses import dataclass
 
 from epp.http.types import Headers
 
-__all__ = ["find_request_id", "new_request_id", "request_headers", "response_headers"]
+__all__ = ["Credentials", "find_request_id", "new_request_id", "request_headers", "response_headers"]
 
 _HOP_BY_HOP = frozenset((
     b"connection", b"keep-alive", b"proxy-authenticate", b"proxy-authorization", b"proxy-connection", b"te",
     b"trailer", b"transfer-encoding", b"upgrade",
 ))  # fmt: skip
-_FORWARDED = frozenset((b"x-forwarded-for", b"x-forwarded-proto", b"x-forwarded-host"))
+_FORWARDED = frozenset((b"x-forwarded-for", b"x-forwarded-proto", b"x-forwarded-host", b"forwarded"))
 # A client must not choose an endpoint, a tenant or a prefill peer: these are set inside the trust border.
 _ROUTING = frozenset((
     b"x-gateway-inference-fairness-id", b"x-gateway-inference-objective", b"x-gateway-model-name-rewrite",
@@ -33,40 +38,88 @@ _ROUTING = frozenset((
     b"x-data-parallel-host-port", b"x-kv-cache-source-host-port",
 ))  # fmt: skip
 _ROUTING_PREFIXES = (b"x-gateway-destination-endpoint", b"x-llm-d-", b"x-epp-")
+# What an untrusted peer says of callers behind it is not passed on.
+_UNTRUSTED_PREFIXES = (*_ROUTING_PREFIXES, b"x-forwarded-", b"x-real-ip")
 _REQUEST_OWN = frozenset((b"host", b"content-length", b"expect", b"x-request-id"))
 _REQUEST_SPECIAL = _HOP_BY_HOP | _FORWARDED | _ROUTING | _REQUEST_OWN
 _RESPONSE_SPECIAL = _HOP_BY_HOP | frozenset((b"date", b"server", b"content-length", b"x-request-id"))
 _REQUEST_ID = re.compile(rb"[\x21-\x7e]{1,128}")
 
 
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """What takes the place of the credentials that clients send.
+
+    Attributes:
+        withheld: names, in lower case, of headers that no endpoint gets.
+        authorization: value of the header that every endpoint gets; None sends none.
+    """
+
+    withheld: frozenset[bytes]
+    authorization: bytes | None = None
+
+    def replace(self, headers: Headers) -> Headers:
+        """The headers with these credentials in place of the client's."""
+        kept = [header for header in headers if header[0].lower() not in self.withheld]
+        if self.authorization is not None:
+            kept.append((b"authorization", self.authorization))
+        return kept
+
+
 def request_headers(
-    headers: Headers, *, request_id: bytes, client: bytes | None, scheme: bytes = b"http"
+    headers: Headers,
+    *,
+    request_id: bytes,
+    client: bytes | None,
+    scheme: bytes = b"http",
+    trusted: bool = False,
+    credentials: Credentials | None = None,
 ) -> Headers:
     """Headers for the endpoint, from those the client sent.
 
-    `client` is the peer's address without a port, None if it has none; `scheme` is how the client connected.
+    `client` is the peer's address without a port, None if it has none; `scheme` is how it connected;
+    `trusted`: it is a proxy that is believed whom it forwards for. Without `credentials` the client's pass.
     """
     kept: Headers = []
     special: dict[bytes, list[bytes]] = {}
+    dropped = _ROUTING_PREFIXES if trusted else _UNTRUSTED_PREFIXES
     for header in headers:
         name = header[0].lower()
         if name in _REQUEST_SPECIAL:
             special.setdefault(name, []).append(header[1])
-        elif not name.startswith(_ROUTING_PREFIXES):
+        elif not name.startswith(dropped):
             kept.append(header)
     kept = _without_listed(kept, special)
+    if credentials is not None:
+        kept = credentials.replace(kept)
     kept.append((b"x-request-id", request_id))
-    hops = special.get(b"x-forwarded-for", [])
-    if client is not None:
-        hops.append(client)
-    if hops:
-        kept.append((b"x-forwarded-for", b", ".join(hops)))
-    proto = special.get(b"x-forwarded-proto", [scheme])
-    kept.append((b"x-forwarded-proto", proto[0]))
-    host = special.get(b"x-forwarded-host") or special.get(b"host")
-    if host:
-        kept.append((b"x-forwarded-host", host[0]))
+    kept += _forwarding(special if trusted else {}, special.get(b"host"), client, scheme)
     return kept
+
+
+def _forwarding(
+    said: dict[bytes, list[bytes]], host: list[bytes] | None, client: bytes | None, scheme: bytes
+) -> Headers:
+    """For whom the request is forwarded: what was `said` by a trusted proxy, continued."""
+    hops = said.get(b"x-forwarded-for", [])
+    if client is not None:
+        hops = [*hops, client]
+    headers: Headers = [(b"x-forwarded-for", b", ".join(hops))] if hops else []
+    headers.append((b"x-forwarded-proto", said.get(b"x-forwarded-proto", [scheme])[0]))
+    hosts = said.get(b"x-forwarded-host") or host
+    if hosts:
+        headers.append((b"x-forwarded-host", hosts[0]))
+    elements = said.get(b"forwarded")
+    if elements:
+        headers.append((b"forwarded", b", ".join([*elements, _element(client)])))
+    return headers
+
+
+def _element(client: bytes | None) -> bytes:
+    """The peer as an element of `forwarded` (RFC 7239 section 4)."""
+    if client is None:
+        return b"for=unknown"
+    return b'for="[%b]"' % client if b":" in client else b"for=" + client
 
 
 def response_headers(

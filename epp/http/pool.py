@@ -9,6 +9,7 @@ from functools import partial
 
 from epp.http.connection import Connection, Exchange
 from epp.http.request import encode_head
+from epp.http.tls import EndpointTls, endpoint_context
 from epp.http.types import (
     ErrorKind,
     Origin,
@@ -62,9 +63,10 @@ class UpstreamPool:
     ) -> None:
         self._settings = settings
         self._loop = loop or asyncio.get_running_loop()
-        self._dial = dial or partial(_dial, self._loop)
+        self._dial = dial or partial(_dial, self._loop, settings.server_name)
         self._hosts: dict[Origin, _Host] = {}
-        self._ssl_context = settings.ssl_context
+        self._tls_context = settings.ssl_context
+        self._outdated: set[Connection] = set()  # not to be used again
         self._sweeper: asyncio.TimerHandle | None = None
         self._opened = 0
         self._reused = 0
@@ -95,6 +97,20 @@ class UpstreamPool:
         connection.start(exchange, head, request.body, head_only=request.method == b"HEAD")
         return exchange
 
+    def use_tls(self, context: ssl.SSLContext) -> None:
+        """Send to `https` origins over connections made with `context` from here on.
+
+        Exchanges that are under way end on the connections they have.
+        """
+        self._tls_context = context
+        for origin, host in list(self._hosts.items()):
+            if origin.scheme == "https":
+                self._outdated |= host.connections - host.idle.keys()
+                idle = list(host.idle)
+                host.idle.clear()
+                for connection in idle:
+                    connection.abort()
+
     def stats(self) -> PoolStats:
         """Counts of this moment."""
         idle = sum(len(host.idle) for host in self._hosts.values())
@@ -117,9 +133,9 @@ class UpstreamPool:
     # What connections tell.
 
     def on_idle(self, connection: Connection) -> None:
-        """Keep it for the next request, unless keeping is off."""
+        """Keep it for the next request, unless keeping is off or it is outdated."""
         keep_s = self._settings.keep_alive_s
-        if keep_s <= 0:
+        if keep_s <= 0 or connection in self._outdated:
             connection.abort()
             return
         connection.idle_since = self._loop.time()
@@ -129,6 +145,7 @@ class UpstreamPool:
 
     def on_closed(self, connection: Connection) -> None:
         """Forget it."""
+        self._outdated.discard(connection)
         host = self._hosts[connection.origin]
         host.idle.pop(connection, None)
         host.connections.discard(connection)
@@ -183,9 +200,9 @@ class UpstreamPool:
     def _tls(self, origin: Origin) -> ssl.SSLContext | None:
         if origin.scheme != "https":
             return None
-        if self._ssl_context is None:
-            self._ssl_context = ssl.create_default_context()
-        return self._ssl_context
+        if self._tls_context is None:
+            self._tls_context = endpoint_context(EndpointTls())
+        return self._tls_context
 
     def _sweep(self) -> None:
         """Close what has been idle for too long, twice a keep-alive time as long as anything is idle."""
@@ -207,10 +224,15 @@ def _refuse(exchange: Exchange, detail: str) -> None:
 
 async def _dial(
     loop: asyncio.AbstractEventLoop,
+    server_name: str | None,
     protocol: Callable[[], Connection],
     origin: Origin,
     tls: ssl.SSLContext | None,
 ) -> object:
     return await loop.create_connection(
-        protocol, origin.host, origin.port, ssl=tls, server_hostname=origin.host if tls else None
+        protocol,
+        origin.host,
+        origin.port,
+        ssl=tls,
+        server_hostname=(server_name or origin.host) if tls else None,
     )

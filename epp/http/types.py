@@ -148,6 +148,7 @@ class UpstreamSettings:
         max_head_bytes, max_headers: of a response.
         max_informational: 1xx heads that may precede a response.
         ssl_context: for `https` origins; None is the system's trust store.
+        server_name: name that certificates of `https` origins must be for; None is each origin's host.
     """
 
     connect_timeout_s: float = 5.0
@@ -160,3 +161,4 @@ class UpstreamSettings:
     max_headers: int = 256
     max_informational: int = 8
     ssl_context: ssl.SSLContext | None = None
+    server_name: str | None = None

@@ -23,6 +23,7 @@ class AccessLine(msgspec.Struct, omit_defaults=True, kw_only=True):
 
     Never prompts, bodies, headers or credentials. Attributes:
         ts: when the request ended, UTC.
+        client, key: address of the caller, and the name of its key.
         ms, first_byte_ms: from the request's head to its end, and to the first byte of the response's body.
         prepare_us, decision_us: the router's own work: parsing and hashing, scheduling.
         retries: kind of each failed attempt.
@@ -39,6 +40,8 @@ class AccessLine(msgspec.Struct, omit_defaults=True, kw_only=True):
     path: str
     reason: str
     ms: float
+    client: str | None = None
+    key: str | None = None
     status: int | None = None
     error: str | None = None
     dropped: str | None = None
@@ -111,6 +114,8 @@ def access_line(record: RequestRecord, ts: str) -> AccessLine:
         path=_clean(record.path),
         reason=record.reason,
         ms=round((record.ended_at - arrived) * 1000, 3),
+        client=record.client,
+        key=record.key_name,
         status=record.status,
         error=record.error,
         dropped=record.dropped,
@@ -199,6 +204,8 @@ def human_line(line: AccessLine) -> str:
             retries=",".join(line.retries) or None,
             error=line.error,
             reason=None if line.reason == "complete" else line.reason,
+            client=line.client,
+            key=line.key,
             id=line.request_id,
             chain=len(line.chain) or None,
         ),

@@ -11,6 +11,12 @@ ENDS: Final = Family(
     "Requests by why they ended and the status the client got.",
     labels=("reason", "status"),
 )
+DROPPED: Final = Family(
+    "epp_requests_dropped_total",
+    "counter",
+    "Requests that the router turned away, by the reason it gave (x-llm-d-request-dropped-reason).",
+    labels=("reason", "priority"),
+)
 RETRIES: Final = Family(
     "epp_retries_total", "counter", "Repeats of requests, by the failure that caused them.", labels=("kind",)
 )
@@ -182,6 +188,24 @@ OBSERVER_ERRORS: Final = Family(
 )
 LOG_DROPPED: Final = Family(
     "epp_access_log_lines_dropped_total", "counter", "Lines of the access log that could not be written."
+)
+FILE_RELOADS: Final = Family(
+    "epp_file_reloads_total",
+    "counter",
+    "Times that certificates or keys were read again after the start.",
+    labels=("files", "outcome"),
+)
+FILE_FAULT: Final = Family(
+    "epp_file_fault",
+    "gauge",
+    "1 while the files cannot be used as they are and what was read before stays in effect.",
+    labels=("files",),
+)
+KEY_REFUSALS: Final = Family(
+    "epp_key_refusals_total",
+    "counter",
+    "Requests answered 401, by whether the client's key was missing or wrong.",
+    labels=("cause",),
 )
 BUILD: Final = Family(
     "epp_build_info", "gauge", "1, with the build in its labels.", labels=("version", "python_version")

@@ -18,6 +18,7 @@ from epp.observability.instruments import Family
 
 __all__ = ["IndexView", "Sources", "StateMetrics"]
 
+_ONE_STAGE: Final = ""  # the Go picker has one for prefill and one for decode endpoints
 _NO_FLOW: Final = ("inflight-load-producer", "default-flow", "0")
 
 RunningKey = tuple[str, str, str, int]  # model as named, target model, fairness id, priority
@@ -42,7 +43,12 @@ class IndexView:
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """Where the gauges come from. `now` is the clock that the table's times are of."""
+    """Where the gauges come from. `now` is the clock that the table's times are of.
+
+    `saturation` is the detector's number for the endpoints that may be picked, None when nothing is known.
+    `file_reloads` gives what was read, `ok` or `failed`, and how often; `file_faults` whether it cannot be
+    used as it is; `key_refusals` the requests without a valid key, by cause.
+    """
 
     table: EndpointTable
     ledger: Ledger
@@ -55,6 +61,10 @@ class Sources:
     buffered_bytes: Callable[[], int] = int
     dropped_lines: Callable[[], int] = int
     changes: Changes = field(default_factory=Changes)
+    saturation: Callable[[], float | None] = lambda: None
+    file_reloads: Callable[[], Iterable[tuple[str, str, int]]] = tuple
+    file_faults: Callable[[], Iterable[tuple[str, bool]]] = tuple
+    key_refusals: Callable[[], Mapping[str, int]] = dict
 
 
 class StateMetrics:
@@ -92,6 +102,8 @@ class StateMetrics:
         yield compat.READY, [(self._name, sum(e.fresh for e in ready))]
         waiting = _fresh(pool, lambda m: m.waiting)
         yield compat.QUEUE_BY_ENDPOINT, [((*self._name, e.address), value) for e, value in waiting]
+        full = self._sources.saturation()
+        yield compat.POOL_SATURATION, [((*self._name, _ONE_STAGE), full)] if full is not None else []
         yield own.ENDPOINTS, [((), len(pool.endpoints))]
         yield own.STALE, [((), sum(not e.fresh for e in pool.endpoints))]
 
@@ -137,6 +149,13 @@ class StateMetrics:
         yield own.BUFFERED, [((), self._sources.buffered_bytes())]
         learned = self._sources.bytes_per_token()
         yield own.BYTES_PER_TOKEN, [((model,), ratio) for model, ratio in learned.items()]
+        yield from self._guard_families()
+
+    def _guard_families(self) -> Iterator[tuple[Family, list[Sample]]]:
+        sources = self._sources
+        yield own.FILE_RELOADS, [((what, outcome), n) for what, outcome, n in sources.file_reloads()]
+        yield own.FILE_FAULT, [((what,), int(faulty)) for what, faulty in sources.file_faults()]
+        yield own.KEY_REFUSALS, [((cause,), n) for cause, n in sources.key_refusals().items()]
 
     def _health_families(self, pool: Pool) -> Iterator[tuple[Family, list[Sample]]]:
         now, health = self._sources.now(), self._sources.health

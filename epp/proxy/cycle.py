@@ -49,7 +49,7 @@ class Cycle(RequestResponseCycle):
         if self._ended_by_close:
             self.transport.reset()
         else:
-            self.transport.close()
+            self.transport.cut()
 
     def disconnect(self) -> None:
         """Nothing more can be sent; the application learns it from `receive`."""

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from epp.director import RequestHead
-from epp.http import Headers, ResponseHead, UpstreamRequest
+from epp.http import Credentials, Headers, ResponseHead, UpstreamRequest
 from epp.http.headers import find_request_id, request_headers, response_headers
 from epp.proxy.asgi import Scope
 from epp.response import ResponseObserver
@@ -27,17 +27,29 @@ def request_id_of(headers: Headers, generate: Callable[[], bytes]) -> bytes:
     return find_request_id(headers) or generate()
 
 
-def request_head(scope: Scope, request_id: bytes) -> RequestHead:
+def request_head(
+    scope: Scope, request_id: bytes, *, client: str | None = None, key_name: str | None = None
+) -> RequestHead:
     """What the director needs; repeated headers are joined as RFC 9110 section 5.3 allows."""
     headers: dict[str, str] = {}
     for name, value in scope["headers"]:
         key, text = name.decode("latin-1"), value.decode("latin-1")
         headers[key] = f"{headers[key]}, {text}" if key in headers else text
-    return RequestHead(request_id.decode("ascii"), scope["method"], scope["path"], headers)
+    return RequestHead(request_id.decode("ascii"), scope["method"], scope["path"], headers, client, key_name)
 
 
-def upstream_request(scope: Scope, request_id: bytes, body: bytes) -> UpstreamRequest:
-    """The request as the endpoint gets it: same target and body, headers by `epp.http.headers`."""
+def upstream_request(
+    scope: Scope,
+    request_id: bytes,
+    body: bytes,
+    *,
+    trusted: bool = False,
+    credentials: Credentials | None = None,
+) -> UpstreamRequest:
+    """The request as the endpoint gets it: same target and body, headers by `epp.http.headers`.
+
+    `trusted` and `credentials` are as there.
+    """
     target: bytes = scope["raw_path"]
     if scope["query_string"]:
         target += b"?" + scope["query_string"]
@@ -47,20 +59,34 @@ def upstream_request(scope: Scope, request_id: bytes, body: bytes) -> UpstreamRe
         request_id=request_id,
         client=client[0].encode("ascii") if client else None,
         scheme=scope["scheme"].encode("ascii"),
+        trusted=trusted,
+        credentials=credentials,
     )
     return UpstreamRequest(scope["method"].encode("ascii"), target, headers, body)
 
 
 def response_start(
-    head: ResponseHead, *, request_id: bytes, endpoint: str | None, decision: str | None
+    head: ResponseHead,
+    *,
+    request_id: bytes,
+    endpoint: str | None,
+    decision: str | None,
+    added: tuple[tuple[str, str], ...] = (),
 ) -> dict[str, Any]:
-    """The ASGI message that begins the answer, with `endpoint` and `decision` (None: not sent) as headers."""
+    """The ASGI message that begins the answer, with `endpoint` and `decision` (None: not sent) as headers.
+
+    `added` take the place of the endpoint's headers of the same names.
+    """
     headers = response_headers(
         head.headers,
         request_id=request_id,
         endpoint=endpoint.encode("ascii") if endpoint is not None else None,
         keep_content_length=head.status not in _BODILESS,
     )
+    if added:
+        own = [(name.encode("ascii"), value.encode("ascii")) for name, value in added]
+        names = {name for name, _ in own}
+        headers = [header for header in headers if header[0].lower() not in names] + own
     if decision is not None:
         headers.append((b"x-epp-decision", decision.encode("ascii")))
     return {"type": "http.response.start", "status": head.status, "headers": headers}

@@ -43,6 +43,7 @@ class FrontState(ServerState):
         self.new_request_id = new_request_id
         self.changed = changed  # set when a connection became idle or went away
         self.draining = False
+        self.closed = False  # no connection may begin: a handshake may end after its listener did
 
 
 class _Phase(enum.Enum):
@@ -94,6 +95,9 @@ class HttpProtocol(HttpToolsProtocol):
                 input_unfinished=self._input_unfinished,
             )
         )
+        if self.server_state.closed:
+            self.transport.close()
+            return
         first_request_s = max(self._settings.keep_alive_s, self._settings.head_timeout_s)
         self.timeout_keep_alive_task = self.loop.call_later(first_request_s, self.timeout_keep_alive_handler)
 
@@ -304,7 +308,7 @@ class HttpProtocol(HttpToolsProtocol):
             access_log=self.access_log,
             default_headers=self.server_state.default_headers,
             message_event=asyncio.Event(),
-            expect_100_continue=self.expect_100_continue,
+            expect_100_continue=self.expect_100_continue and version == "1.1",
             keep_alive=version == "1.1"
             and self.parser.should_keep_alive()
             and not self.server_state.draining,

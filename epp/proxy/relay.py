@@ -6,12 +6,13 @@ from collections.abc import Callable
 from epp.clock import Clock, SystemClock
 from epp.director import Director, Exchange
 from epp.errors import EppError, OverloadedError, ShuttingDownError
-from epp.http import UpstreamPool
+from epp.http import Credentials, UpstreamPool
 from epp.http.headers import new_request_id
 from epp.proxy.asgi import Receive, Scope, Send
 from epp.proxy.intake import BodyBudget
 from epp.proxy.relayed import RelayedRequest, Surroundings
 from epp.proxy.settings import ProxySettings
+from epp.security import KeyGate, TrustedProxies
 
 __all__ = ["Relay"]
 
@@ -33,6 +34,9 @@ class Relay:
         clock: Clock | None = None,
         new_request_id: Callable[[], bytes] = new_request_id,
         explain: Callable[[Exchange, Scope], str | None] = _no_receipt,
+        gate: KeyGate | None = None,
+        proxies: TrustedProxies | None = None,
+        credentials: Credentials | None = None,
     ) -> None:
         """`explain` renders the value of `x-epp-decision`, or None for a client that may not see it."""
         self._around = Surroundings(
@@ -43,6 +47,9 @@ class Relay:
             new_request_id=new_request_id,
             explain=explain,
             budget=BodyBudget(settings.max_buffered_bytes),
+            gate=gate,
+            proxies=proxies,
+            credentials=credentials,
         )
         self._active: set[RelayedRequest] = set()
         self._closed = False

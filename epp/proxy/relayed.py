@@ -15,7 +15,7 @@ from epp.errors import (
     RequestTimeoutError,
     ShuttingDownError,
 )
-from epp.http import ResponseHead, UpstreamFailure, UpstreamPool, UpstreamRequest
+from epp.http import Credentials, ResponseHead, UpstreamFailure, UpstreamPool, UpstreamRequest
 from epp.proxy.answer import Answer
 from epp.proxy.asgi import ABORT_EXTENSION, Receive, Scope, Send
 from epp.proxy.errors import render_error
@@ -32,6 +32,7 @@ from epp.proxy.intake import BodyBudget, BodyHold, read_body
 from epp.proxy.settings import ProxySettings
 from epp.proxy.verdict import CUT_EVENT, reason_of_cut
 from epp.response import ResponseObserver
+from epp.security import Admission, KeyGate, TrustedProxies
 
 __all__ = ["RelayedRequest", "ResponseAbortedError", "Surroundings"]
 
@@ -44,7 +45,11 @@ class ResponseAbortedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What all requests of a relay share. `now` is in monotonic seconds."""
+    """What all requests of a relay share. `now` is in monotonic seconds.
+
+    Without `gate` nobody needs a key; without `proxies` no peer is trusted; without `credentials` a client's
+    go to the endpoint.
+    """
 
     director: Director
     pool: UpstreamPool
@@ -53,6 +58,9 @@ class Surroundings:
     new_request_id: Callable[[], bytes]
     explain: Callable[[Exchange, Scope], str | None]
     budget: BodyBudget
+    gate: KeyGate | None = None
+    proxies: TrustedProxies | None = None
+    credentials: Credentials | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +84,17 @@ def _ended_by(error: EppError) -> _End:
     return _End(EndReason.SHUTDOWN if isinstance(error, ShuttingDownError) else EndReason.REJECTED, error)
 
 
+_OPEN: Final = Admission()
+
+
+def _caller(scope: Scope, proxies: TrustedProxies | None) -> tuple[bool, str | None]:
+    """Whether the peer is a trusted proxy, and the address of the caller."""
+    peer = scope["client"][0] if scope.get("client") else None
+    if proxies is None or peer is None:
+        return False, peer
+    return proxies.trusts(peer), proxies.caller(peer, scope["headers"])
+
+
 class _CutError(Exception):
     """The answer has begun and cannot be finished."""
 
@@ -97,7 +116,10 @@ class RelayedRequest:
         self._receive = receive
         self._send = send
         self._request_id = request_id_of(scope["headers"], around.new_request_id)
-        self._head = request_head(scope, self._request_id)
+        admission = _OPEN if around.gate is None else around.gate.admit(scope["method"], scope["headers"])
+        self._unauthorized = admission.error
+        self._trusted, client = _caller(scope, around.proxies)
+        self._head = request_head(scope, self._request_id, client=client, key_name=admission.key_name)
         self._exchange = around.director.open(self._head, around.now())
         self._loop = asyncio.get_running_loop()
         self._arrived = self._loop.time()
@@ -120,6 +142,7 @@ class RelayedRequest:
         """
         end = _End(EndReason.SHUTDOWN)  # the server cancels what a drain has left over
         try:
+            refusal = self._unauthorized or refusal
             end = await self._outcome() if refusal is None else _ended_by(refusal)
             await self._conclude(end)
         finally:
@@ -225,7 +248,13 @@ class RelayedRequest:
         self._expire_with_total()
         for _ in self._around.director.prepare(self._exchange, body, self._around.now()):
             await asyncio.sleep(0)
-        return upstream_request(self._scope, self._request_id, body)
+        return upstream_request(
+            self._scope,
+            self._request_id,
+            body,
+            trusted=self._trusted,
+            credentials=self._around.credentials,
+        )
 
     async def _watch_client(self) -> None:
         while (await self._receive())["type"] != "http.disconnect":
@@ -273,6 +302,7 @@ class RelayedRequest:
             request_id=self._request_id,
             endpoint=target.address if around.settings.expose_endpoint else None,
             decision=around.explain(self._exchange, self._scope) if wants_receipt else None,
+            added=around.director.response_headers(self._exchange),
         )
 
     def _observe(self, data: bytes) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import socket
+import ssl
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -45,11 +46,11 @@ def _nothing() -> None:
 
 
 class _Listener(Server):
-    """The sockets of one application."""
+    """The sockets of one application; they speak TLS if there is a context for it."""
 
     server_state: FrontState
 
-    def __init__(self, app: ASGIApplication, state: FrontState) -> None:
+    def __init__(self, app: ASGIApplication, state: FrontState, tls: ssl.SSLContext | None) -> None:
         config = Config(
             app,
             http=HttpProtocol,
@@ -68,6 +69,9 @@ class _Listener(Server):
         self.server_state = state
         config.load()
         self.lifespan = config.lifespan_class(config)
+        self._tls = tls
+        self._sockets: list[socket.socket] = []
+        self.servers: list[asyncio.Server] = []
 
     @property
     def connections(self) -> list[HttpProtocol]:
@@ -77,7 +81,39 @@ class _Listener(Server):
     async def open(self, sockets: Sequence[socket.socket]) -> None:
         """Listen on bound sockets."""
         await self.refresh_date()
-        await self.startup(list(sockets))
+        self._sockets = list(sockets)
+        self.servers = await self._listen(self._tls)
+
+    async def use_tls(self, tls: ssl.SSLContext) -> None:
+        """Shake hands with `tls` from here on; handshakes that have begun and connections go on.
+
+        The sockets stay open all the time, so that no connection is refused. A context of its own for each
+        set of certificates keeps clients from resuming sessions that an older set allowed.
+        """
+        if self.server_state.closed:
+            return
+        servers = await self._listen(tls)
+        outdated, self.servers = self.servers, servers
+        for server in [*outdated, *servers] if self.server_state.closed else outdated:
+            server.close()
+
+    async def _listen(self, tls: ssl.SSLContext | None) -> list[asyncio.Server]:
+        """Accept connections from a copy of each socket, which ends without ending the socket."""
+        settings = self.server_state.settings
+        return [
+            await asyncio.get_running_loop().create_server(
+                self._connection,
+                sock=bound.dup(),
+                ssl=tls,
+                backlog=self.config.backlog,
+                ssl_handshake_timeout=settings.head_timeout_s if tls else None,
+                ssl_shutdown_timeout=settings.linger_timeout_s if tls else None,
+            )
+            for bound in self._sockets
+        ]
+
+    def _connection(self) -> HttpProtocol:
+        return HttpProtocol(self.config, self.server_state, {})
 
     async def refresh_date(self) -> None:
         """Set the Date header of answers."""
@@ -92,8 +128,11 @@ class _Listener(Server):
 
     def close(self) -> None:
         """Stop listening and close the connections that are idle."""
+        self.server_state.closed = True
         for server in self.servers:
             server.close()
+        for bound in self._sockets:
+            bound.close()
         for connection in self.connections:
             connection.shutdown()
 
@@ -123,15 +162,18 @@ class EppServer:
         settings: ProxySettings,
         *,
         admin_app: ASGIApplication | None = None,
+        tls: ssl.SSLContext | None = None,
+        admin_tls: ssl.SSLContext | None = None,
         new_request_id: Callable[[], bytes] = new_request_id,
         on_drain: Callable[[], None] = _nothing,
         on_drain_timeout: Callable[[], None] = _nothing,
     ) -> None:
         self._settings = settings
         self._changed = asyncio.Event()  # a connection became idle or went away, or a drain began
-        apps = [app] if admin_app is None else [app, admin_app]
+        apps = [(app, tls)] if admin_app is None else [(app, tls), (admin_app, admin_tls)]
         self._listeners = [
-            _Listener(app, FrontState(settings, new_request_id, self._changed)) for app in apps
+            _Listener(app, FrontState(settings, new_request_id, self._changed), context)
+            for app, context in apps
         ]
         self._on_drain = on_drain
         self._on_drain_timeout = on_drain_timeout
@@ -154,6 +196,14 @@ class EppServer:
         finally:
             dates.cancel()
             await self._abort()
+
+    async def use_tls(self, tls: ssl.SSLContext) -> None:
+        """Use another certificate on the main listener, which speaks TLS already."""
+        await self._listeners[0].use_tls(tls)
+
+    async def use_admin_tls(self, tls: ssl.SSLContext) -> None:
+        """Use another certificate on the admin listener, which speaks TLS already."""
+        await self._listeners[1].use_tls(tls)
 
     def begin_drain(self) -> None:
         """Fail readiness and end when nothing is in flight, at the latest after `drain_timeout_s`."""

@@ -17,6 +17,7 @@ class ClientTransport(asyncio.Transport):
     A socket that is closed with unread input makes the kernel reset the connection, and the peer may lose the
     answer it was about to read (RFC 9112 section 9.6). While `input_unfinished()` is true, `close` therefore
     ends the output only, and the input is thrown away until the client closes too, for at most `linger_s`.
+    TLS has no half-closed connections: there the client learns from the answer itself that it is at its end.
     Output that is not delivered yet has `flush_s` to be taken.
     """
 
@@ -37,6 +38,7 @@ class ClientTransport(asyncio.Transport):
         self._input_unfinished = input_unfinished
         self._closing = False
         self._timer: asyncio.TimerHandle | None = None
+        self._is_tls = transport.get_extra_info("sslcontext") is not None
         # Bound once: these are called for every chunk.
         self.write = transport.write  # type: ignore[method-assign]
         self.get_write_buffer_size = transport.get_write_buffer_size  # type: ignore[method-assign]
@@ -61,11 +63,19 @@ class ClientTransport(asyncio.Transport):
 
     def close(self) -> None:
         """Deliver what was written, then close."""
+        self._end(linger=self._input_unfinished())
+
+    def cut(self) -> None:
+        """The same in the middle of an answer, whose framing shows that it is not complete."""
+        self._end(linger=self._input_unfinished() and not self._is_tls)
+
+    def _end(self, *, linger: bool) -> None:
         if self.is_closing():
             return
         self._closing = True
-        if self._input_unfinished() and self._transport.can_write_eof():
-            self._transport.write_eof()
+        if linger:
+            if self._transport.can_write_eof():
+                self._transport.write_eof()
             self._transport.resume_reading()
         else:
             self._transport.close()
@@ -76,7 +86,10 @@ class ClientTransport(asyncio.Transport):
         raw: socket.socket = self._transport.get_extra_info("socket")
         raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _LINGER_OFF)
         self._closing = True
-        self._transport.close()
+        if self._is_tls:
+            self._transport.abort()  # an orderly end of TLS would say "complete"
+        else:
+            self._transport.close()
         self._limit_closing()
 
     def _limit_closing(self) -> None:

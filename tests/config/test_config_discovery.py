@@ -20,7 +20,9 @@ def test_the_older_and_the_newer_spelling_name_a_file(section, reference):
 
     assert config.discovery == FileDiscovery("/etc/epp/endpoints.yaml", watch=True, origin="line 6")
     assert config.warnings == ()
-    assert [p.name for p in config.plugins] == ["queue-scorer", "max-score-picker", "single-profile-handler"]
+    assert [p.name for p in config.plugins] == [
+        "queue-scorer", "max-score-picker", "single-profile-handler", "utilization-detector",
+    ]  # fmt: skip
 
 
 def test_a_file_is_read_once_unless_watch_file_is_on():

@@ -4,15 +4,16 @@ import json
 
 import pytest
 
-from epp.compose import recompose
+from epp.compose import CoreOptions, recompose
+from epp.config.catalog import default_registry
 from epp.config.load import load_config
 from epp.director.pick import pick_now
 from epp.director.receipts import receipt, receipt_line
 from epp.director.snapshot import read_state, state_slices
 from epp.director.types import EndReason, Failure, FailureKind, RequestHead
 from epp.endpoints.types import EndpointMetrics
-from epp.errors import ConfigError, ConfigProblem
-from epp.scheduling.catalog import default_registry
+from epp.errors import ConfigError, ConfigProblem, SaturatedError
+from epp.flow.admission import Objective
 from epp.scheduling.registry import NoParameters, PluginKind, PluginType, Registry
 from tests.director.core import TIERED, Pool, usage
 
@@ -302,3 +303,33 @@ def test_g10_a_plugin_that_cannot_be_built_changes_nothing():
         next(steps)
     assert pool.core.state is state
     assert held(pool) == {"gpu": 45, "cpu": 45}
+
+
+def with_depth(depth):
+    return f"{TIERED}saturationDetector: {{queueDepthThreshold: {depth}}}\n"
+
+
+def test_another_saturation_detector_lets_in_from_the_next_request_on():
+    headers = {"x-llm-d-inference-objective": "batch"}
+    options = CoreOptions(seed=7, timer=lambda: 0.0, objectives=(Objective("batch", -1),))
+    pool = Pool(n=1, config=with_depth(2), options=options)
+    endpoint = pool.endpoint(1)
+    pool.core.upkeep.on_metrics(
+        endpoint.address, endpoint.incarnation, EndpointMetrics(waiting=4.0, kv_usage=0.1), 1.0
+    )
+    before = pool.open({"model": "m", "prompt": PROMPT}, headers=headers)
+    change(pool, with_depth(50))
+    after = pool.open({"model": "m", "prompt": PROMPT}, headers=headers)
+
+    assert pool.director.pick(after, 1.0).address == endpoint.address
+    with pytest.raises(SaturatedError):
+        pool.director.pick(before, 1.0)
+
+
+def test_admission_stays_where_the_configuration_decides_as_before():
+    pool = Pool()
+    old = pool.core.state
+    change(pool, f"# A comment.\n{TIERED}")
+
+    assert pool.core.state.admission is old.admission
+    assert pool.core.state.candidates is old.candidates

@@ -7,13 +7,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from epp.compose import CoreOptions, compose, recompose
+from epp.config.catalog import default_registry
 from epp.config.load import load_config
 from epp.director.pick import pick_now
 from epp.director.types import EndReason, Failure, FailureKind, RequestHead
 from epp.director.views import Tier
 from epp.endpoints.types import EndpointMetrics
 from epp.errors import SaturatedError
-from epp.scheduling.catalog import default_registry
 from epp.scheduling.registry import NoParameters, PluginKind, PluginType, Registry
 from tests.director.core import TIERED, Pool, usage
 

@@ -145,9 +145,10 @@ async def test_without_any_endpoint_it_starts_and_says_why(fleet, route, endpoin
     answer = await router.chat()
 
     assert ready.status_code == 503
-    [reason] = ready.json()["reasons"]
-    assert reason.startswith("no endpoint is known; file ")
-    assert "cannot be read: No such file or directory" in reason
+    assert ready.json()["reasons"] == ["no endpoint is known; detail says what discovery found"]
+    [source] = ready.json()["detail"]["discovery"].values()
+    assert source["endpoints"] is None
+    assert source["problem"].endswith("cannot be read: No such file or directory")
     assert (answer.status_code, answer.headers["x-llm-d-request-dropped-reason"]) == (
         503,
         "rejected-no-endpoints",

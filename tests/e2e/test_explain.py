@@ -8,7 +8,13 @@ import pytest
 from epp.app.files import picker_config
 from epp.cli import main
 from epp.config import Settings
-from tests.e2e.kit import LONG_TEXT, chat
+from tests.e2e.kit import LONG_TEXT, chat, eventually
+
+
+async def at_rest(router):
+    """Whether every endpoint's last scrape shows nothing waiting, running or held."""
+    state = (await router.client.get("/debug/state?index=false")).json()["endpoints"]
+    return all(not any(e["metrics"][name] for name in ("waiting", "running", "kv_usage")) for e in state)
 
 
 @pytest.mark.parametrize("config", ["config/default.yaml", "config/tiered-prefix-cpu.yaml"])
@@ -18,6 +24,7 @@ async def test_the_receipt_of_a_saved_state_is_the_one_of_the_router(fleet, rout
     await router.know("sim/llama-8b")
     for number in range(6):
         await router.chat(f"{number % 4} {LONG_TEXT}")
+    await eventually(lambda: at_rest(router))  # no scrape may change the metrics between pick and state
     body = chat(f"2 {LONG_TEXT} What else?")
     (tmp_path / "request.json").write_text(json.dumps(body))
 

@@ -127,11 +127,11 @@ async def test_prompts_and_credentials_never_reach_a_log_or_a_page(secretive):
     assert "sentinel" not in written
 
 
-async def test_the_endpoints_get_the_clients_key_and_scrapes_the_routers_own(secretive):
+async def test_the_endpoints_get_the_routers_key_in_place_of_the_clients(secretive):
     server, _, client = secretive
 
     await client.post("/v1/chat/completions", json=chat())
     seen = dict(server.core.seen[-1].headers)
 
-    assert seen[b"authorization"] == f"Bearer {CLIENT_KEY}".encode()
+    assert seen[b"authorization"] == f"Bearer {ENDPOINT_KEY}".encode()
     assert b"x-epp-admin-key" not in seen

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from epp.errors import BadRequestError, NoEndpointsError, SaturatedError
+from epp.errors import BadRequestError, NoEndpointsError, SaturatedError, UnauthorizedError
 from epp.http.errors import error_response
 
 
@@ -42,3 +42,9 @@ def test_reason_and_time_to_retry_are_headers(error, status, reason):
 
     assert answered == status
     assert headers[2:] == [(b"x-llm-d-request-dropped-reason", reason), (b"retry-after", b"1")]
+
+
+def test_a_missing_key_is_asked_for_by_its_scheme():
+    _, headers, _ = error_response(UnauthorizedError("no key"))
+
+    assert headers[2:] == [(b"www-authenticate", b'Bearer realm="epp"')]

@@ -4,11 +4,11 @@ import re
 
 import pytest
 
-from epp.http.headers import find_request_id, new_request_id, request_headers, response_headers
+from epp.http.headers import Credentials, find_request_id, new_request_id, request_headers, response_headers
 
 
-def to_endpoint(*headers, client=b"192.0.2.7", scheme=b"http"):
-    return request_headers(list(headers), request_id=b"r-1", client=client, scheme=scheme)
+def to_endpoint(*headers, client=b"192.0.2.7", scheme=b"http", **options):
+    return request_headers(list(headers), request_id=b"r-1", client=client, scheme=scheme, **options)
 
 
 def to_client(*headers, endpoint=b"10.0.0.1:8000", keep_content_length=True, date=None, server=None):
@@ -86,10 +86,15 @@ def test_connection_that_lists_no_header_drops_only_itself(value):
 
 def test_connection_cannot_remove_what_the_router_sets():
     headers = to_endpoint(
-        (b"connection", b"x-forwarded-for, x-request-id"), (b"x-forwarded-for", b"198.51.100.1")
+        (b"connection", b"x-forwarded-for, x-request-id, authorization"),
+        (b"x-forwarded-for", b"198.51.100.1"),
+        (b"authorization", b"Bearer theirs"),
+        trusted=True,
+        credentials=Credentials(frozenset({b"authorization"}), b"Bearer ours"),
     )
 
     assert headers == [
+        (b"authorization", b"Bearer ours"),
         (b"x-request-id", b"r-1"),
         (b"x-forwarded-for", b"198.51.100.1, 192.0.2.7"),
         (b"x-forwarded-proto", b"http"),
@@ -100,20 +105,69 @@ def test_host_of_the_client_becomes_x_forwarded_host():
     assert to_endpoint((b"Host", b"public.example")) == [*OWN, (b"x-forwarded-host", b"public.example")]
 
 
-def test_forwarded_headers_of_an_outer_proxy_are_kept_and_the_peer_is_appended():
-    headers = to_endpoint(
-        (b"host", b"inner.example"),
-        (b"X-Forwarded-For", b"198.51.100.1"),
-        (b"x-forwarded-for", b"198.51.100.2"),
-        (b"x-forwarded-proto", b"https"),
-        (b"x-forwarded-host", b"outer.example"),
-    )
+FORWARDED = [
+    (b"host", b"inner.example"),
+    (b"X-Forwarded-For", b"198.51.100.1"),
+    (b"x-forwarded-for", b"198.51.100.2"),
+    (b"x-forwarded-proto", b"https"),
+    (b"x-forwarded-host", b"outer.example"),
+    (b"X-Forwarded-Port", b"443"),
+    (b"Forwarded", b"for=198.51.100.1;proto=https"),
+    (b"X-Real-IP", b"198.51.100.1"),
+]
 
-    assert headers == [
+
+def test_what_an_untrusted_peer_says_of_callers_behind_it_is_replaced():
+    assert to_endpoint(*FORWARDED) == [*OWN, (b"x-forwarded-host", b"inner.example")]
+
+
+def test_what_a_trusted_proxy_says_is_kept_and_the_peer_is_appended():
+    assert to_endpoint(*FORWARDED, trusted=True) == [
+        (b"X-Forwarded-Port", b"443"),
+        (b"X-Real-IP", b"198.51.100.1"),
         (b"x-request-id", b"r-1"),
         (b"x-forwarded-for", b"198.51.100.1, 198.51.100.2, 192.0.2.7"),
         (b"x-forwarded-proto", b"https"),
         (b"x-forwarded-host", b"outer.example"),
+        (b"forwarded", b"for=198.51.100.1;proto=https, for=192.0.2.7"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("client", "element"), [(b"2001:db8::7", b'for="[2001:db8::7]"'), (None, b"for=unknown")]
+)
+def test_the_peer_is_appended_to_forwarded_as_rfc_7239_writes_it(client, element):
+    headers = to_endpoint((b"forwarded", b"for=_a"), (b"Forwarded", b"for=_b"), client=client, trusted=True)
+
+    assert headers[-1] == (b"forwarded", b"for=_a, for=_b, " + element)
+
+
+def test_a_trusted_proxy_that_says_nothing_is_the_caller():
+    assert to_endpoint((b"host", b"x"), trusted=True) == [*OWN, (b"x-forwarded-host", b"x")]
+
+
+SENT = [
+    (b"Authorization", b"Bearer theirs"),
+    (b"X-Api-Key", b"theirs"),
+    (b"cookie", b"a=1"),
+    (b"X-API-KEY", b"2"),
+]
+WITHHELD = frozenset({b"authorization", b"x-api-key"})
+
+
+def test_credentials_of_clients_pass_unless_something_takes_their_place():
+    assert to_endpoint(*SENT) == SENT + OWN
+
+
+def test_credentials_of_clients_that_are_checked_here_reach_no_endpoint():
+    assert to_endpoint(*SENT, credentials=Credentials(WITHHELD)) == [(b"cookie", b"a=1"), *OWN]
+
+
+def test_the_routers_own_credential_takes_the_place_of_the_clients():
+    assert to_endpoint(*SENT, credentials=Credentials(WITHHELD, b"Bearer ours")) == [
+        (b"cookie", b"a=1"),
+        (b"authorization", b"Bearer ours"),
+        *OWN,
     ]
 
 

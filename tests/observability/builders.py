@@ -41,6 +41,7 @@ class World:
         self.index: dict[tuple[str, int], tuple[int, int]] = {}
         self.running: dict[tuple[str, str, str, int], int] = {}
         self.mismatch: float | None = None
+        self.saturation: float | None = 0.75
         self.table.sync([self.spec(n) for n in range(endpoints)], self.clock.monotonic())
         for n in range(endpoints if told else 0):
             self.table.set_models(address(n), (ModelInfo("m"),), self.clock.monotonic())
@@ -57,6 +58,7 @@ class World:
                 buffered_bytes=lambda: 12345,
                 dropped_lines=lambda: 6,
                 changes=Changes(**{"config_hash": lambda: "h4sh", **(changes or {})}),
+                saturation=lambda: self.saturation,
             ),
             BuildInfo("1.2.3", "abc", "main", "3.11.7"),
             (GPU, CPU),

@@ -1,5 +1,6 @@
 """The front door in front of scripted endpoints."""
 
+import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -40,12 +41,13 @@ StageFactory = Callable[..., "AsyncExitStack"]
 
 
 @asynccontextmanager
-async def _stage(
+async def new_stage(
     settings: ProxySettings | None = None,
     upstream_settings: UpstreamSettings | None = None,
     *,
     endpoints: int = 1,
     targets: int | None = None,
+    tls: ssl.SSLContext | None = None,
     **relay_options: object,
 ) -> AsyncIterator[Stage]:
     """`targets`: how many targets the director has, one an endpoint by default."""
@@ -56,11 +58,13 @@ async def _stage(
         pool = UpstreamPool(upstream_settings or UpstreamSettings())
         stack.push_async_callback(pool.close)
         relay = Relay(director, pool, settings, **relay_options)  # type: ignore[arg-type]
-        door = await stack.enter_async_context(Door(relay, settings, on_drain_timeout=relay.shut_down))
+        door = await stack.enter_async_context(
+            Door(relay, settings, on_drain_timeout=relay.shut_down, tls=tls)
+        )
         yield Stage(door, relay, director, pool, upstreams)
 
 
 @pytest.fixture
 def stage() -> StageFactory:
     """`async with stage(settings, …) as s`: everything up and connected, torn down afterwards."""
-    return _stage  # type: ignore[return-value]
+    return new_stage  # type: ignore[return-value]
