@@ -26,10 +26,11 @@ format: $(STAMP)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: $(STAMP)  ## micro-benchmarks of the index, the scheduler and the scrape, each beside a peer
+bench: $(STAMP)  ## micro-benchmarks of the index, the scheduler, the scrape and a shadow configuration
 	$(BIN)/python bench/index.py
 	$(BIN)/python bench/scheduling.py
 	$(BIN)/python bench/scrape.py
+	$(BIN)/python bench/shadow.py
 
 test-real: $(STAMP)  ## two real vLLM servers on CPU; prints one line SKIPPED where it cannot run
 	bash tests/real_vllm/run.sh $(BIN)/python

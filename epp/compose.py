@@ -2,16 +2,20 @@
 
 import random
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Generator, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
 from epp.config.catalog import default_registry
 from epp.config.effective import EffectiveConfig, PluginInstance, Profile
-from epp.director.director import Director, Limits, State
+from epp.director.candidates import Candidates
+from epp.director.claims import Claims
+from epp.director.director import Director, Limits
 from epp.director.record import RequestRecord
 from epp.director.retry import RetryPolicy
+from epp.director.shadow import Shadow, ShadowTally
+from epp.director.state import State
 from epp.director.tokens import TokenRatios
 from epp.director.upkeep import Upkeep
 from epp.director.views import Tier, TierView
@@ -27,7 +31,7 @@ from epp.scheduling.profile import SchedulingProfile
 from epp.scheduling.registry import PluginKind, Registry
 from epp.scheduling.scheduler import Scheduler
 
-__all__ = ["Core", "CoreOptions", "compose"]
+__all__ = ["Core", "CoreOptions", "compose", "recompose"]
 
 _BUILT = frozenset(
     {PluginKind.FILTER, PluginKind.SCORER, PluginKind.PICKER, PluginKind.HANDLER, PluginKind.DETECTOR}
@@ -36,9 +40,10 @@ _BUILT = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class CoreOptions:
-    """What the core takes from server settings. `staleness_s` is asked at each tick.
+    """What the core takes from its surroundings.
 
-    `scrape_interval_s` is the longest time between two scrapes of an endpoint.
+    `staleness_s` is asked at each tick; `scrape_interval_s` is the longest time between two scrapes of an
+    endpoint; `shadow_failed` is told when the shadow configuration raised.
     """
 
     seed: int | None = None
@@ -50,17 +55,24 @@ class CoreOptions:
     scrape_interval_s: float = 0.5
     objectives: tuple[Objective, ...] = ()
     timer: Callable[[], float] = time.perf_counter
+    shadow_failed: Callable[[Exception], None] = lambda _: None
 
 
 @dataclass(frozen=True, slots=True)
 class Core:
-    """The decision core of one pool."""
+    """The decision core of one pool, with the configurations that are in effect.
+
+    `shadow` decides beside `config` and is never obeyed; `shadow_tally` is what came of it.
+    """
 
     config: EffectiveConfig
     table: EndpointTable
     director: Director
     upkeep: Upkeep
+    options: CoreOptions
     warnings: tuple[str, ...] = ()
+    shadow: EffectiveConfig | None = None
+    shadow_tally: ShadowTally = field(default_factory=ShadowTally)
 
     @property
     def state(self) -> State:
@@ -72,77 +84,178 @@ def compose(
     config: EffectiveConfig,
     options: CoreOptions | None = None,
     *,
+    shadow: EffectiveConfig | None = None,
     observers: Sequence[Callable[[RequestRecord], None]] = (),
     registry: Registry | None = None,
 ) -> Core:
     """Build a core; nothing is shared between two of them."""
     options = options or CoreOptions()
-    index = PrefixIndex()
-    views = tuple(
-        TierView(
-            name=view.producer,
-            index_view=index.add_view(),
-            tier=Tier(view.tier),
-            block_bytes=view.block_bytes,
-            max_blocks=view.max_blocks,
-            auto_tune=view.auto_tune,
-            capacity_blocks=view.capacity_blocks,
-        )
-        for view in config.views
-    )
-    ledger = Ledger()
+    index, ledger, tally = PrefixIndex(), Ledger(), ShadowTally()
     table = EndpointTable(ledger, on_incarnation_end=index.drop, can_reuse=lambda slot: not index.busy(slot))
-    warnings: list[str] = []
-    plugins = _plugins(config, options, registry or default_registry(), table, warnings)
+    build = _Build(registry or default_registry(), options, table)
+    views, shadow_views = _views(index, config, ()), _views(index, shadow, ())
+    health, slow_start = PassiveHealth(options.health), SlowStart(options.slow_start_s)
+    scheduler, admission = build.deciders(config)
     state = State(
         table=table,
         catalog=ModelCatalog(),
-        health=PassiveHealth(options.health),
-        slow_start=SlowStart(options.slow_start_s),
+        health=health,
+        slow_start=slow_start,
         ledger=ledger,
         index=index,
-        views=views,
         ratios=TokenRatios(),
-        scheduler=Scheduler([_profile(p, plugins) for p in config.profiles], plugins[config.handler]),
-        admission=Admission(plugins[config.detector], {o.name: o.priority for o in options.objectives}),
+        views=views,
+        scheduler=scheduler,
+        admission=admission,
+        candidates=_candidates(health, admission, slow_start, ledger, options),
+        shadow=_shadow(build.beside(shadow), shadow_views, tally, options),
+        claims=Claims(index, (*views, *shadow_views), ledger),
     )
     director = Director(
         state, timer=options.timer, retry=options.retry, limits=options.limits, observers=observers
     )
-    upkeep = Upkeep(
-        table, state.health, ledger, index, views, state.ratios, director.counter_ratios, options.staleness_s
+    upkeep = Upkeep(director, options.staleness_s)
+    return Core(config, table, director, upkeep, options, tuple(build.warnings), shadow, tally)
+
+
+def recompose(
+    core: Core,
+    config: EffectiveConfig,
+    shadow: EffectiveConfig | None = None,
+    *,
+    registry: Registry | None = None,
+) -> Generator[None, None, Core]:
+    """Put other configurations in effect; to be driven to its end, yields between steps below a millisecond.
+
+    The last step swaps, between two requests. Views keep what they hold where name, tier and block size stay;
+    others start empty. Plugins of a configuration that decides as before stay too, with what they remember.
+    Table, ledger, health and learned ratios go on. Of `core` all but its configurations may be used on.
+
+    Raises:
+        ConfigError: a plugin cannot be built; nothing has changed then.
+    """
+    old, index = core.state, core.state.index
+    build = _Build(registry or default_registry(), core.options, core.table)
+    scheduler, admission, candidates = old.scheduler, old.admission, old.candidates
+    if config.hash != core.config.hash:
+        scheduler, admission = build.deciders(config)
+        candidates = _candidates(old.health, admission, old.slow_start, old.ledger, core.options)
+    beside = build.beside(shadow, core.shadow, old.shadow)
+    yield from index.make_room(_count_new(config, old.views) + _count_new(shadow, old.shadow_views))
+    views, shadow_views = _views(index, config, old.views), _views(index, shadow, old.shadow_views)
+    state = replace(
+        old,
+        views=views,
+        scheduler=scheduler,
+        admission=admission,
+        candidates=candidates,
+        shadow=_shadow(beside, shadow_views, core.shadow_tally, core.options),
+        claims=Claims(index, (*views, *shadow_views), old.ledger),
     )
-    return Core(config, table, director, upkeep, tuple(warnings))
+    core.director.adopt(state)
+    core.upkeep.adopt_views()
+    _remove_views(index, (*old.views, *old.shadow_views), (*views, *shadow_views))
+    return replace(core, config=config, shadow=shadow, warnings=tuple(build.warnings))
+
+
+def _views(
+    index: PrefixIndex, config: EffectiveConfig | None, known: tuple[TierView, ...]
+) -> tuple[TierView, ...]:
+    """The views that `config` asks for, those of `known` again that hold the same."""
+    by_identity = {_identity(view): view.index_view for view in known}
+    views = []
+    for wanted in config.views if config is not None else ():
+        view = TierView(
+            name=wanted.producer,
+            index_view=-1,
+            tier=Tier(wanted.tier),
+            block_bytes=wanted.block_bytes,
+            max_blocks=wanted.max_blocks,
+            auto_tune=wanted.auto_tune,
+            capacity_blocks=wanted.capacity_blocks,
+        )
+        number = by_identity.get(_identity(view))
+        views.append(replace(view, index_view=index.add_view() if number is None else number))
+    return tuple(views)
+
+
+def _identity(view: TierView) -> tuple[str, Tier, int]:
+    """What a view holds depends on this; its cap and its capacity may change."""
+    return view.name, view.tier, view.block_bytes
+
+
+def _count_new(config: EffectiveConfig | None, known: tuple[TierView, ...]) -> int:
+    same = {_identity(view) for view in known}
+    wanted = config.views if config is not None else ()
+    return sum((view.producer, view.tier, view.block_bytes) not in same for view in wanted)
+
+
+def _remove_views(index: PrefixIndex, old: Iterable[TierView], new: Iterable[TierView]) -> None:
+    for number in {view.index_view for view in old} - {view.index_view for view in new}:
+        index.remove_view(number)
+
+
+def _shadow(
+    scheduler: Scheduler | None, views: tuple[TierView, ...], tally: ShadowTally, options: CoreOptions
+) -> Shadow | None:
+    if scheduler is None:
+        return None
+    return Shadow(views, scheduler, tally, timer=options.timer, failed=options.shadow_failed)
+
+
+def _candidates(
+    health: PassiveHealth, admission: Admission, slow_start: SlowStart, ledger: Ledger, options: CoreOptions
+) -> Candidates:
+    return Candidates(health, admission, slow_start, ledger, options.limits.inflight_per_endpoint)
+
+
+class _Build:
+    """Makes what decides, and collects what plugins warn of."""
+
+    def __init__(self, registry: Registry, options: CoreOptions, table: EndpointTable) -> None:
+        self.warnings: list[str] = []
+        self._registry = registry
+        self._options = options
+        self._table = table
+
+    def deciders(self, config: EffectiveConfig) -> tuple[Scheduler, Admission]:
+        """Scheduler and admission over the plugins of `config`."""
+        options = self._options
+        context = BuildContext(
+            random=random.Random(options.seed),
+            producers=frozenset(view.producer for view in config.views),
+            warn=self.warnings.append,
+            scraped_at=partial(_scraped_at, self._table),
+            scrape_interval_s=options.scrape_interval_s,
+        )
+        plugins = {p.name: self._plugin(p, context) for p in config.plugins if p.kind in _BUILT}
+        scheduler = Scheduler([_profile(p, plugins) for p in config.profiles], plugins[config.handler])
+        priorities = {o.name: o.priority for o in options.objectives}
+        return scheduler, Admission(plugins[config.detector], priorities)
+
+    def beside(
+        self,
+        config: EffectiveConfig | None,
+        known: EffectiveConfig | None = None,
+        shadow: Shadow | None = None,
+    ) -> Scheduler | None:
+        """The scheduler of a shadow configuration: that of `shadow` where `known`, its own, is equal."""
+        if config is None:
+            return None
+        if shadow is not None and known is not None and known.hash == config.hash:
+            return shadow.scheduler
+        return self.deciders(config)[0]
+
+    def _plugin(self, plugin: PluginInstance, context: BuildContext) -> Any:
+        plugin_type = self._registry.get(plugin.type)
+        if plugin_type is None:
+            raise AssertionError("the configuration was checked against another registry")
+        return plugin_type.build(plugin.name, plugin.parameters, context)
 
 
 def _scraped_at(table: EndpointTable, address: str) -> float | None:
     reports = table.reports(address)
     return reports.scraped_at if reports is not None else None
-
-
-def _plugins(
-    config: EffectiveConfig,
-    options: CoreOptions,
-    registry: Registry,
-    table: EndpointTable,
-    warnings: list[str],
-) -> dict[str, Any]:
-    """Every plugin by name."""
-    context = BuildContext(
-        random=random.Random(options.seed),
-        producers=frozenset(view.producer for view in config.views),
-        warn=warnings.append,
-        scraped_at=partial(_scraped_at, table),
-        scrape_interval_s=options.scrape_interval_s,
-    )
-    return {p.name: _build(p, registry, context) for p in config.plugins if p.kind in _BUILT}
-
-
-def _build(plugin: PluginInstance, registry: Registry, context: BuildContext) -> Any:
-    plugin_type = registry.get(plugin.type)
-    if plugin_type is None:
-        raise AssertionError("the configuration was checked against another registry")
-    return plugin_type.build(plugin.name, plugin.parameters, context)
 
 
 def _profile(profile: Profile, plugins: dict[str, Any]) -> SchedulingProfile:

@@ -6,10 +6,10 @@ import os
 
 from starlette.types import Receive, Send
 
-from epp.app.files import picker_config, read_text
+from epp.app.files import Configurations, read_configurations, read_text
 from epp.app.front_door import FrontDoor
 from epp.app.runtime import Runtime
-from epp.config import EffectiveConfig, Settings, load_settings
+from epp.config import Settings, load_settings
 
 __all__ = ["create_app"]
 
@@ -27,10 +27,10 @@ def create_app() -> FrontDoor:
         logger.warning("%s", notice)
     if settings.tls.cert is not None:
         logger.warning("tls has no effect here: give the certificate to the server that runs the application")
-    config = picker_config(settings)
+    configurations = read_configurations(settings)
 
     async def lifespan(receive: Receive, send: Send) -> None:
-        await _live(door, settings, config, receive, send)
+        await _live(door, settings, configurations, receive, send)
 
     door = FrontDoor(
         control_here=not settings.admin_port,
@@ -42,12 +42,12 @@ def create_app() -> FrontDoor:
 
 
 async def _live(
-    door: FrontDoor, settings: Settings, config: EffectiveConfig, receive: Receive, send: Send
+    door: FrontDoor, settings: Settings, configurations: Configurations, receive: Receive, send: Send
 ) -> None:
     """Start and stop the router behind `door` when the server says so."""
     await receive()
     try:
-        runtime = Runtime(settings, config)
+        runtime = Runtime(settings, configurations.live, shadow=configurations.shadow)
         await runtime.start()
     except Exception as error:
         # A server takes an exception for an application without lifespan, and would go on without a router.

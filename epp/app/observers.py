@@ -3,18 +3,19 @@
 import logging
 import sys
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
 from epp import __version__
 from epp.app.watched import WatchedFiles
 from epp.clock import Clock
 from epp.compose import Core
-from epp.config import EffectiveConfig, Settings
+from epp.config import Settings
+from epp.director.record import RequestRecord
 from epp.director.views import Tier, TierView, capacity_mismatch, capacity_tokens, predicted_hits
 from epp.endpoints.types import Endpoint
 from epp.errors import ConfigError, ConfigProblem
 from epp.observability.access_log import AccessLog
+from epp.observability.change_metrics import Changes
 from epp.observability.decisions import DecisionLog
 from epp.observability.guard import guarded
 from epp.observability.line_writer import LineWriter
@@ -29,7 +30,6 @@ from epp.observability.metrics import (
     ViewLabels,
 )
 from epp.proxy import Relay
-from epp.scheduling.contracts import Decision
 from epp.scheduling.producers.approx_prefix_cache import DEFAULT_PRODUCER
 from epp.scheduling.receipt import PredictedHit
 from epp.security import KeyGate
@@ -47,11 +47,11 @@ class Observers:
     def __init__(
         self,
         settings: Settings,
-        config: EffectiveConfig,
         core: Core,
         relay: Relay,
         clock: Clock,
         *,
+        changes: Changes,
         files: WatchedFiles,
         gate: KeyGate | None,
     ) -> None:
@@ -64,11 +64,12 @@ class Observers:
             health=state.health,
             catalog=state.catalog,
             now=clock.monotonic,
-            index_views=[_index_view(core, view) for view in state.views],
+            index_views=lambda: [_index_view(core, view) for view in core.state.views],
             bytes_per_token=state.ratios.models,
             buffered_bytes=lambda: relay.buffered_bytes,
             running=core.director.running.counts,
             dropped_lines=lambda: self._writer.dropped,
+            changes=changes,
             saturation=lambda: _saturation(core, clock.monotonic()),
             file_reloads=files.reloads,
             file_faults=files.faults,
@@ -76,14 +77,11 @@ class Observers:
         )
         self.metrics = Metrics(
             sources,
-            BuildInfo(__version__, config_hash=config.hash),
-            tuple(
-                ViewLabels(view.name, DEFAULT_PRODUCER, view.tier.value, view.block_bytes)
-                for view in state.views
-            ),
+            BuildInfo(__version__),
+            _view_labels(core),
             MetricsOptions(pool_name=settings.pool_name),
         )
-        self.decisions = DecisionLog(settings.receipts.keep, clock.wall, partial(_hits, core))
+        self.decisions = DecisionLog(settings.receipts.keep, clock.wall, _hits)
         self._writer = _line_writer(settings.access_log.file)
         self._access_log = AccessLog(
             self._writer.write, clock.wall, human=self._human, prefix=settings.access_log.prefix
@@ -105,6 +103,10 @@ class Observers:
         """Begin to write logs."""
         configure_logging(self._settings.log.level, human=self._human)
         self._writer.start()
+
+    def reconfigure(self, core: Core) -> None:
+        """Another configuration is in effect."""
+        self.metrics.use_views(_view_labels(core))
 
     def stop(self) -> None:
         """Write what waits."""
@@ -130,12 +132,12 @@ def _saturation(core: Core, now: float) -> float | None:
     return state.admission.detector.saturation(routable, state.ledger, now)
 
 
-def _hits(core: Core, decision: Decision, endpoint: Endpoint) -> PredictedHit:
+def _hits(record: RequestRecord, endpoint: Endpoint) -> PredictedHit:
     """What a candidate was predicted to hold."""
-    cycle = decision.cycle
-    if not cycle.matches:
+    if record.decision is None or not record.decision.cycle.matches:
         return PredictedHit()
-    hits = predicted_hits(core.state.views, endpoint, cycle.matches, cycle.prompt_tokens)
+    cycle = record.decision.cycle
+    hits = predicted_hits(record.views, endpoint, cycle.matches, cycle.prompt_tokens)
     return PredictedHit(hits.get(Tier.GPU), hits.get(Tier.CPU))
 
 
@@ -154,6 +156,13 @@ def _human(settings: Settings) -> bool:
     if settings.log.format == "auto":
         return sys.stderr.isatty()
     return settings.log.format == "human"
+
+
+def _view_labels(core: Core) -> list[ViewLabels]:
+    return [
+        ViewLabels(view.name, DEFAULT_PRODUCER, view.tier.value, view.block_bytes)
+        for view in core.state.views
+    ]
 
 
 def _index_view(core: Core, view: TierView) -> IndexView:

@@ -1,18 +1,22 @@
 """From server settings to what each adapter and the core want."""
 
+import logging
 import ssl
 import time
+from collections.abc import Callable
 
+from epp.clock import Clock
 from epp.compose import CoreOptions
 from epp.config import Settings
 from epp.director.director import Limits
 from epp.director.retry import RetryPolicy
 from epp.endpoints.health import HealthPolicy
 from epp.http import UpstreamSettings
+from epp.observability.logs import RateLimitedLogger
 from epp.proxy.settings import ProxySettings
 from epp.scrape import ScrapeSettings
 
-__all__ = ["core_options", "proxy_settings", "staleness_s", "upstream_settings"]
+__all__ = ["core_options", "log_shadow_failures", "proxy_settings", "staleness_s", "upstream_settings"]
 
 _DEFAULT_STALENESS_S = 2.0
 
@@ -23,8 +27,10 @@ def staleness_s(settings: Settings) -> float:
     return max(wanted, 3 * (settings.metrics.refresh_interval_s or 0.0))
 
 
-def core_options(settings: Settings) -> CoreOptions:
-    """Options of the decision core."""
+def core_options(
+    settings: Settings, shadow_failed: Callable[[Exception], None] = lambda _: None
+) -> CoreOptions:
+    """Options of the decision core; `shadow_failed` is told what the shadow configuration raised."""
     threshold_s = staleness_s(settings)
     return CoreOptions(
         seed=settings.seed,
@@ -47,7 +53,18 @@ def core_options(settings: Settings) -> CoreOptions:
         scrape_interval_s=settings.metrics.refresh_interval_s or ScrapeSettings().idle_interval_s,
         objectives=settings.objective,
         timer=time.perf_counter,
+        shadow_failed=shadow_failed,
     )
+
+
+def log_shadow_failures(clock: Clock) -> Callable[[Exception], None]:
+    """Says that the shadow configuration failed, not more often than each half minute."""
+    limited = RateLimitedLogger(logging.getLogger("epp.shadow"), clock.monotonic)
+
+    def failed(error: Exception) -> None:
+        limited.warning("shadow", f"the shadow configuration failed: {error!r}")
+
+    return failed
 
 
 def upstream_settings(settings: Settings, tls: ssl.SSLContext | None = None) -> UpstreamSettings:

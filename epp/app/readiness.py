@@ -1,10 +1,12 @@
 """Whether requests should be sent to this router, and if not, why."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from epp.api.ports import Readiness
+from epp.app.reload import ReloadReport
 from epp.compose import Core
+from epp.discovery.discovery import SourceReport
 from epp.endpoints.health import takes_requests
 from epp.endpoints.types import Endpoint
 
@@ -17,11 +19,14 @@ def readiness(
     *,
     draining: bool,
     failed: Mapping[str, str],
+    sources: Sequence[SourceReport] = (),
+    reload: ReloadReport | None = None,
     files: Mapping[str, str] | None = None,
 ) -> Readiness:
     """Ready when an endpoint can be picked, nothing essential has died and no drain has begun.
 
-    `files` tells of what is watched whether it is in use as it is; the last good one serves as well.
+    Sources and files that cannot be used leave in use what was: they stand in the detail. `files` tells of
+    what is watched whether it is in use as it is.
     """
     endpoints = core.table.pool.endpoints
     usable = [e for e in endpoints if _state(core, e, now) == "ready"]
@@ -30,12 +35,14 @@ def readiness(
         reasons.append("shutting down")
     reasons += [f"background task {name} died: {why}" for name, why in failed.items()]
     if not endpoints:
-        reasons.append("no endpoints are configured")
+        reasons.append("no endpoint is known; detail says what discovery found")
     elif not usable:
         reasons.append("no endpoint is ready; detail says why for each")
     detail: dict[str, Any] = {
         "endpoints": {e.address: _state(core, e, now) for e in endpoints},
+        "discovery": {s.name: {"endpoints": s.endpoints, "problem": s.problem} for s in sources},
         "config_hash": core.config.hash,
+        "config_problems": dict(reload.problems) if reload is not None else {},
     }
     if files:
         detail["files"] = dict(files)

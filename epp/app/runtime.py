@@ -3,29 +3,35 @@
 import asyncio
 import logging
 import ssl
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Generator
 from dataclasses import replace
 from typing import Any
 
 from epp import __version__
 from epp.api.app import create_control_app
-from epp.api.ports import Ports
+from epp.api.ports import Ports, Readiness
+from epp.app.changes import reload_state, shadow_state, source_states
+from epp.app.files import Configurations
 from epp.app.front_door import FrontDoor, admin_door
 from epp.app.guards import ENDPOINT_TLS, build_guards
 from epp.app.observers import Observers
-from epp.app.options import core_options, proxy_settings, upstream_settings
+from epp.app.options import core_options, log_shadow_failures, proxy_settings, upstream_settings
 from epp.app.readiness import readiness
+from epp.app.reload import ConfigReload
 from epp.app.routes import relayed_routes
 from epp.app.sources import PoolSources
 from epp.app.watched import WatchedFiles
 from epp.clock import Clock, SystemClock
-from epp.compose import compose
+from epp.compose import Core, compose, recompose
 from epp.config import EffectiveConfig, Settings
 from epp.config.report import config_as_dict
 from epp.director import Exchange
 from epp.director.administration import EngineChange
 from epp.director.receipts import receipt_line
+from epp.discovery.alarm import Alarm
+from epp.errors import ConfigError
 from epp.http import UpstreamPool
+from epp.observability.change_metrics import Changes
 from epp.proxy import EngineAdmin, Relay
 
 __all__ = ["Runtime"]
@@ -47,12 +53,18 @@ class Runtime:
         control: the control surface.
     """
 
-    def __init__(self, settings: Settings, config: EffectiveConfig, clock: Clock | None = None) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        config: EffectiveConfig,
+        clock: Clock | None = None,
+        *,
+        shadow: EffectiveConfig | None = None,
+    ) -> None:
         self.settings = settings
-        self.config = config
         self.clock = clock or SystemClock()
         self.proxy_settings = proxy_settings(settings)
-        self.core = compose(config, core_options(settings))
+        self.core = compose(config, core_options(settings, log_shadow_failures(self.clock)), shadow=shadow)
         self.files = WatchedFiles()
         self.guards = build_guards(settings, self.files)
         upstream = upstream_settings(settings, self.guards.endpoint_tls)
@@ -68,13 +80,28 @@ class Runtime:
             proxies=self.guards.proxies,
             credentials=self.guards.credentials,
         )
+        self._alarm = Alarm()
+        self.reload = ConfigReload(
+            settings, Configurations(config, shadow), self._apply, self._alarm.new_pause()
+        )
         self.observers = Observers(
-            settings, config, self.core, self.relay, self.clock, files=self.files, gate=self.guards.gate
+            settings,
+            self.core,
+            self.relay,
+            self.clock,
+            changes=self._changes(),
+            files=self.files,
+            gate=self.guards.gate,
         )
         # A pool of its own: a limit on connections for requests must not blind the scorers.
         self.probe_pool = UpstreamPool(replace(upstream, max_connections_per_origin=0))
         self.sources = PoolSources(
-            settings, self.core, self.probe_pool, self.clock, self.observers.scrape_failed
+            settings,
+            self.core,
+            self.probe_pool,
+            self.clock,
+            self.observers.scrape_failed,
+            self._alarm,
         )
         self.draining = False
         self._tasks: dict[str, asyncio.Task[None]] = {}
@@ -104,18 +131,24 @@ class Runtime:
     async def start(self) -> None:
         """Begin to log, to scrape and to clean up."""
         self.observers.start()
-        for warning in (*self.config.warnings, *self.core.warnings):
-            logger.warning("configuration: %s", warning)
+        self._log_warnings()
         for warning in self.guards.warnings:
             logger.warning("security: %s", warning)
         await self.sources.start()
         self._spawn("upkeep", self._upkeep())
+        if self.reload.follows:
+            self._spawn("reload", self.reload.run())
         if self.files.states:
             self._spawn("watched files", self.files.run())
+        config = self.core.config
         logger.info(
             "epp started",
-            extra={"version": __version__, "config": self.config.source, "config_hash": self.config.hash},
+            extra={"version": __version__, "config": config.source, "config_hash": config.hash},
         )
+
+    def _log_warnings(self) -> None:
+        for warning in (*self.core.config.warnings, *self.core.warnings):
+            logger.warning("configuration: %s", warning)
 
     def begin_drain(self) -> None:
         """Fail readiness; the server lets what is in flight end."""
@@ -139,9 +172,10 @@ class Runtime:
         self.observers.reopen()
 
     def on_hangup(self) -> None:
-        """Open log files and read certificates and keys anew."""
+        """Open log files and read certificates and keys anew; look at configuration and endpoints at once."""
         self.reopen_logs()
         self.files.read_now()
+        self._alarm.ring()
 
     async def _use_endpoint_tls(self, context: ssl.SSLContext) -> None:
         self.pool.use_tls(context)
@@ -155,25 +189,60 @@ class Runtime:
             self.core.upkeep.on_cache_lost(address, gpu_only=change is EngineChange.GPU_TIER)
         logger.info("engine administered", extra={"endpoint": address, "change": change.name.lower()})
 
+    async def _apply(self, wanted: Configurations) -> None:
+        """Put configurations in effect between two requests.
+
+        Raises:
+            ConfigError, SourceError: they cannot be; nothing has changed then.
+        """
+        await self.sources.use(wanted.live)
+        try:
+            self.core = await _in_steps(recompose(self.core, wanted.live, wanted.shadow))
+        except ConfigError:
+            await self.sources.use(self.core.config)
+            raise
+        self.observers.reconfigure(self.core)
+        self._log_warnings()
+
+    def _changes(self) -> Changes:
+        return Changes(
+            config_hash=lambda: self.core.config.hash,
+            sources=lambda: source_states(self.sources.reports()),
+            reload=lambda: reload_state(self.reload.report()),
+            shadow=lambda: shadow_state(self.core),
+        )
+
+    def _readiness(self) -> Readiness:
+        return readiness(
+            self.core,
+            self.clock.monotonic(),
+            draining=self.draining,
+            failed=self._failed,
+            sources=self.sources.reports(),
+            reload=self.reload.report(),
+            files=self.files.states,
+        )
+
+    def _configuration(self) -> dict[str, Any]:
+        shadow = self.core.shadow
+        return {
+            **config_as_dict(self.core.config),
+            "shadow": None if shadow is None else config_as_dict(shadow),
+        }
+
     def _explain(self, exchange: Exchange, scope: Any) -> str | None:
-        return receipt_line(self.core.state, exchange) if self.guards.access.allows(scope) else None
+        return receipt_line(exchange) if self.guards.access.allows(scope) else None
 
     def _ports(self) -> Ports:
         return Ports(
             director=self.core.director,
             clock=self.clock,
             access=self.guards.access,
-            readiness=lambda: readiness(
-                self.core,
-                self.clock.monotonic(),
-                draining=self.draining,
-                failed=self._failed,
-                files=self.files.states,
-            ),
+            readiness=self._readiness,
             metrics=self.observers.metrics.render_slices,
             metrics_content_type=self.observers.metrics_content_type,
             decisions=self.observers.decisions,
-            configuration=lambda: config_as_dict(self.config),
+            configuration=self._configuration,
             max_request_bytes=self.settings.max_request_bytes,
             version=__version__,
             private=self.guards.gate is not None,
@@ -197,3 +266,14 @@ class Runtime:
         error = task.exception()
         self._failed[task.get_name()] = type(error).__name__ if error else "ended"
         logger.error("background task %s ended", task.get_name(), exc_info=error)
+
+
+async def _in_steps(steps: Generator[None, None, Core]) -> Core:
+    """Let requests be served between the steps."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as done:
+            core: Core = done.value
+            return core
+        await asyncio.sleep(0)

@@ -34,7 +34,11 @@ class Started:
 
 
 def serve(
-    settings: Settings, config: EffectiveConfig, on_started: Callable[[Started], None] | None = None
+    settings: Settings,
+    config: EffectiveConfig,
+    on_started: Callable[[Started], None] | None = None,
+    *,
+    shadow: EffectiveConfig | None = None,
 ) -> None:
     """Serve until SIGTERM or SIGINT has been followed by a drain.
 
@@ -42,15 +46,19 @@ def serve(
         OSError: an address cannot be listened on; `filename` is the address where it is known.
         ConfigError: a file that the settings name cannot be opened.
     """
-    uvloop.run(serve_async(settings, config, on_started))
+    uvloop.run(serve_async(settings, config, on_started, shadow=shadow))
 
 
 async def serve_async(
-    settings: Settings, config: EffectiveConfig, on_started: Callable[[Started], None] | None = None
+    settings: Settings,
+    config: EffectiveConfig,
+    on_started: Callable[[Started], None] | None = None,
+    *,
+    shadow: EffectiveConfig | None = None,
 ) -> None:
     """`serve` on the running loop."""
     with _listening(settings.host, settings.port) as main, _admin_socket(settings) as admin:
-        runtime = Runtime(settings, config)
+        runtime = Runtime(settings, config, shadow=shadow)
         await runtime.start()
         try:
             await _run(runtime, settings, main, admin, on_started)

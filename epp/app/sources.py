@@ -1,21 +1,27 @@
-"""What fills the endpoint table: the static list, scrapes and model probes."""
+"""What fills the endpoint table: discovery, scrapes and model probes."""
 
 import asyncio
 import logging
 from collections.abc import Callable
 
+from epp.app.endpoint_sources import endpoint_sources
 from epp.app.options import staleness_s
 from epp.clock import Clock
 from epp.compose import Core
-from epp.config import Settings
-from epp.endpoints.types import EndpointMetrics, ModelInfo
+from epp.config import EffectiveConfig, Settings
+from epp.discovery.alarm import Alarm
+from epp.discovery.discovery import Discovery, SourceReport
+from epp.endpoints.types import EndpointMetrics, EndpointSpec, ModelInfo
 from epp.http import UpstreamPool
 from epp.scrape import ModelProbe, ModelProbeSettings, ScrapeFault, Scraper, ScrapeSettings, fetch_through
+from epp.scrape.repeats import RepeatLog
 
 __all__ = ["PoolSources"]
 
 logger = logging.getLogger("epp.scrape")
+discovery_logger = logging.getLogger("epp.discovery")
 
+_FIRST_LOOK_S = 1.0
 _DEFAULT_PATH = "/metrics"
 
 
@@ -29,8 +35,11 @@ class PoolSources:
         pool: UpstreamPool,
         clock: Clock,
         count_failure: Callable[[str, str], None],
+        alarm: Alarm,
     ) -> None:
+        """`alarm` cuts the pauses of discovery short."""
         self._settings = settings
+        self._alarm = alarm
         self._core = core
         self._clock = clock
         self._count_failure = count_failure
@@ -49,16 +58,37 @@ class PoolSources:
         self._probe = ModelProbe(
             ask, self, ModelProbeSettings(api_key=key), clock=clock, sleep=asyncio.sleep, log=logger.warning
         )
+        self._discovery = Discovery(
+            endpoint_sources(settings, core.config, alarm),
+            self._on_endpoints,
+            clock=clock,
+            pause=alarm.new_pause(),
+            failure_log=lambda name: RepeatLog(discovery_logger.warning, f"looking at {name}"),
+            on_conflict=discovery_logger.warning,
+        )
 
     async def start(self) -> None:
-        """Take the static list and begin to ask."""
-        self._core.upkeep.sync_endpoints(self._settings.endpoint, self._clock.monotonic())
-        self.follow_pool()
+        """Find endpoints, for a moment before requests come, and begin to ask them."""
         self._scraper.start()
         self._probe.start()
+        await self._discovery.start(_FIRST_LOOK_S)
+
+    async def use(self, config: EffectiveConfig) -> None:
+        """Follow the endpoint file that another configuration names.
+
+        Raises:
+            SourceError: it cannot be read; nothing has changed then.
+        """
+        sources = endpoint_sources(self._settings, config, self._alarm)
+        await self._discovery.replace(sources, _FIRST_LOOK_S)
+
+    def reports(self) -> tuple[SourceReport, ...]:
+        """How each discovery source is doing."""
+        return self._discovery.reports()
 
     async def stop(self) -> None:
         """End every task."""
+        await self._discovery.stop()
         await self._scraper.stop()
         await self._probe.stop()
 
@@ -77,6 +107,15 @@ class PoolSources:
     def _in_flight(self, address: str) -> int:
         endpoint = self._core.table.endpoint(address)
         return self._core.state.ledger.requests[endpoint.slot] if endpoint is not None else 0
+
+    def _on_endpoints(self, specs: tuple[EndpointSpec, ...]) -> None:
+        """Discovery tells the whole pool."""
+        changes = self._core.upkeep.sync_endpoints(specs, self._clock.monotonic())
+        if changes:
+            told = {"added": changes.added, "removed": changes.removed, "updated": changes.updated}
+            extra = {name: " ".join(addresses) for name, addresses in told.items() if addresses}
+            discovery_logger.info("endpoints changed", extra={"endpoints": len(specs), **extra})
+        self.follow_pool()
 
     def on_metrics(self, address: str, incarnation: int, metrics: EndpointMetrics, now: float) -> None:
         """A scrape succeeded."""

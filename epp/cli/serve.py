@@ -5,7 +5,8 @@ import os
 import sys
 from collections.abc import Callable
 
-from epp.app.files import picker_config, read_text
+from epp.app.endpoint_sources import has_sources
+from epp.app.files import read_configurations, read_text
 from epp.app.server import Started, serve
 from epp.config import EffectiveConfig, Settings, add_settings_flags, load_settings
 from epp.errors import ConfigError, ConfigProblem
@@ -17,6 +18,8 @@ examples:
   epp serve --endpoint http://10.0.0.1:8000 --endpoint http://10.0.0.2:8000
       the built-in configuration, on port 8080
   epp serve --config config/tiered-prefix-cpu.yaml --endpoint http://10.0.0.1:8000 --port 9000
+  epp serve --discovery-file endpoints.yaml --discovery-dns http://vllm.internal:8000
+      endpoints that come and go
   EPP_ENDPOINT="http://10.0.0.1:8000 http://10.0.0.2:8000" epp serve --settings settings.yaml
       flags over environment over file over defaults; `epp check --settings` shows what is in effect
 
@@ -44,18 +47,26 @@ def run(arguments: argparse.Namespace) -> int:
     settings, _sources, notices = load_settings(arguments, os.environ, read_text)
     for notice in notices:
         print(f"epp: {notice}", file=sys.stderr)
-    if not settings.endpoint:
-        remedy = "give --endpoint http://host:port once for each vLLM server; `epp demo` needs none"
+    configurations = read_configurations(settings)
+    if not has_sources(settings, configurations.live):
+        remedy = (
+            "give --endpoint http://host:port once for each vLLM server, or --discovery-file or "
+            "--discovery-dns; `epp demo` needs none"
+        )
         raise ConfigError([ConfigProblem("endpoint", "no endpoint is configured", remedy)], "settings")
-    return serve_until_signal(settings, picker_config(settings))
+    return serve_until_signal(settings, configurations.live, shadow=configurations.shadow)
 
 
 def serve_until_signal(
-    settings: Settings, config: EffectiveConfig, on_started: Callable[[Started], None] | None = None
+    settings: Settings,
+    config: EffectiveConfig,
+    on_started: Callable[[Started], None] | None = None,
+    *,
+    shadow: EffectiveConfig | None = None,
 ) -> int:
     """Serve; `on_started` is called once when the listeners are open."""
     try:
-        serve(settings, config, on_started)
+        serve(settings, config, on_started, shadow=shadow)
     except OSError as error:
         address = error.filename or f"{settings.host}:{settings.port}"
         print(f"epp: cannot listen on {address}: {error.strerror}", file=sys.stderr)

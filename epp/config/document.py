@@ -105,7 +105,7 @@ def parse(text: str, first_line: int = 1) -> Parsed:
 
 def _plain_json(text: str) -> str:
     """JSON may be indented with tabs, YAML may not; inside JSON strings no bare tab can stand."""
-    return text.replace("\t", "  ") if text.lstrip("\ufeff \t\r\n").startswith("{") else text
+    return text.replace("\t", "  ") if text.lstrip("\ufeff \t\r\n").startswith(("{", "[")) else text
 
 
 def _syntax_problem(error: yaml.YAMLError, first_line: int) -> ConfigProblem:

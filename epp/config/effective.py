@@ -11,8 +11,8 @@ from epp.config.units import format_duration
 from epp.scheduling.registry import PluginKind, params_of
 
 __all__ = [
-    "EffectiveConfig", "PluginInstance", "Profile", "Tier", "View", "WeightedScorer", "configuration_hash",
-    "parameter_values",
+    "EffectiveConfig", "FileDiscovery", "PluginInstance", "Profile", "Tier", "View", "WeightedScorer",
+    "configuration_hash", "parameter_values",
 ]  # fmt: skip
 
 Tier = Literal["gpu", "cpu"]
@@ -81,6 +81,15 @@ class View:
 
 
 @dataclass(frozen=True, slots=True)
+class FileDiscovery:
+    """An endpoint file. `watch`: its changes are followed; `origin` is `line N`."""
+
+    path: str
+    watch: bool
+    origin: str
+
+
+@dataclass(frozen=True, slots=True)
 class EffectiveConfig:
     """What runs.
 
@@ -95,6 +104,7 @@ class EffectiveConfig:
         provenance: key path → `line N`, `default` or `implied: why`.
         source: name of the file.
         hash: 16 hex digits over everything that decides (not over order, names of files or comments).
+        discovery: endpoints that come from a file; None: the file says nothing of endpoints.
     """
 
     plugins: tuple[PluginInstance, ...]
@@ -107,6 +117,7 @@ class EffectiveConfig:
     provenance: Mapping[str, str]
     source: str
     hash: str
+    discovery: FileDiscovery | None = None
 
 
 def parameter_values(parameters: Any) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Final, get_args
 
 from epp.config.path_rules import PathRule
+from epp.endpoints.dns_name import DnsName
 from epp.endpoints.types import EndpointSpec
 from epp.flow.admission import Objective
 from epp.security import ClientKey, Network
@@ -46,6 +47,7 @@ class LeafKind(enum.StrEnum):
     SIZE = "size"
     CREDENTIAL = "text, never shown"
     ENDPOINTS = "endpoint, repeatable"
+    DNS_NAMES = "DNS name, repeatable"
     OBJECTIVES = "name=priority, repeatable"
     CLIENT_KEYS = "text, never shown, repeatable"
     NETWORKS = "network, repeatable"
@@ -65,6 +67,7 @@ class LeafKind(enum.StrEnum):
 _REPEATABLE: Final = frozenset(
     {
         LeafKind.ENDPOINTS,
+        LeafKind.DNS_NAMES,
         LeafKind.OBJECTIVES,
         LeafKind.CLIENT_KEYS,
         LeafKind.NETWORKS,
@@ -151,6 +154,7 @@ def _kind(attribute: str, annotation: Any) -> LeafKind:
         Secret: LeafKind.CREDENTIAL,
         EndpointSpec: LeafKind.ENDPOINTS,
         PathRule: LeafKind.PATH_RULES,
+        DnsName: LeafKind.DNS_NAMES,
         Objective: LeafKind.OBJECTIVES,
         ClientKey: LeafKind.CLIENT_KEYS,
         Network: LeafKind.NETWORKS,

@@ -26,6 +26,7 @@ _TOP_LEVEL_KEYS: Final = (
     "apiVersion", "kind", "featureGates", "plugins", "schedulingProfiles", "dataLayer", "data", "flowControl",
     "requestHandler", "parser", "saturationDetector",
 )  # fmt: skip
+_NO_SCHEDULING: Final = frozenset({PluginKind.INERT, PluginKind.DISCOVERY})
 
 
 def load_config(
@@ -94,12 +95,12 @@ def _load(reader: Reader, root: MappingNode, registry: Registry, source: str) ->
     read_feature_gates(reader, fields.get("featureGates"))
     plugins = read_plugins(reader, fields.get("plugins"), registry)
     profiles = read_profiles(reader, fields.get("schedulingProfiles"))
-    read_sections(reader, fields, plugins)
+    discovery = read_sections(reader, fields, plugins)
     producers, reads = resolve_producers(reader, plugins)
     views = build_views(reader, producers)
     detector = resolve_detector(reader, fields, plugins, registry)
     scheduling = resolve_scheduling(reader, plugins, profiles, registry, detector.name)
-    declared = [p for p in plugins.by_name.values() if p.kind is not PluginKind.INERT]
+    declared = [p for p in plugins.by_name.values() if p.kind not in _NO_SCHEDULING]
     instances = (
         *(_instance(reader, p, reads) for p in declared), *scheduling.implied, *detector.implied
     )  # fmt: skip
@@ -114,6 +115,7 @@ def _load(reader: Reader, root: MappingNode, registry: Registry, source: str) ->
         provenance=MappingProxyType(reader.provenance),
         source=source,
         hash=configuration_hash(instances, scheduling.profiles, scheduling.handler, detector.name, views),
+        discovery=discovery,
     )
 
 

@@ -26,9 +26,15 @@ def config_as_dict(config: EffectiveConfig) -> dict[str, Any]:
         "handler": config.handler,
         "detector": config.detector,
         "views": [_view_as_dict(config, view) for view in config.views],
+        "discovery": _discovery_as_dict(config),
         "warnings": list(config.warnings),
         "notes": list(config.notes),
     }
+
+
+def _discovery_as_dict(config: EffectiveConfig) -> dict[str, Any] | None:
+    found = config.discovery
+    return {"file": found.path, "watch": found.watch, "from": found.origin} if found else None
 
 
 def _plugin_as_dict(config: EffectiveConfig, plugin: PluginInstance) -> dict[str, Any]:
@@ -96,6 +102,9 @@ def config_as_text(config: EffectiveConfig) -> str:
         ]
     for view in config.views:
         rows += _view_rows(config, view)
+    if config.discovery is not None:
+        followed = "followed" if config.discovery.watch else "read once"
+        rows += [("", "", ""), (f"endpoints from {config.discovery.path}", followed, config.discovery.origin)]
     remarks = [f"warning: {text}" for text in config.warnings] + [f"note: {text}" for text in config.notes]
     return "\n".join([_aligned(rows), *([""] if remarks else []), *remarks])
 

@@ -6,9 +6,11 @@ from typing import Final
 from epp.config.compatibility import DATA_LAYER_KEYS, DEFAULT_PARSERS, FLOW_CONTROL_KEYS, refuse_unbuilt
 from epp.config.declared import DeclaredPlugins
 from epp.config.detector import DETECTOR_SECTION
+from epp.config.discovery import read_discovery
 from epp.config.document import Node
+from epp.config.effective import FileDiscovery
 from epp.config.reader import Reader
-from epp.scheduling.registry import PluginKind
+from epp.config.references import read_reference
 
 __all__ = ["read_sections"]
 
@@ -16,11 +18,17 @@ _SOURCE_KEYS: Final = ("pluginRef", "extractors")
 _REFERENCE_KEYS: Final = ("pluginRef",)
 
 
-def read_sections(reader: Reader, fields: Mapping[str, Node], plugins: DeclaredPlugins) -> None:
-    """Check every section but the saturation detector's; what means nothing here is noted."""
+def read_sections(
+    reader: Reader, fields: Mapping[str, Node], plugins: DeclaredPlugins
+) -> FileDiscovery | None:
+    """Check every section but the saturation detector's, note what means nothing here.
+
+    Returns what says something beyond scheduling: the endpoint file.
+    """
     _read_flow_control(reader, fields.get("flowControl"))
-    _read_data_layer(reader, fields, plugins)
+    discovery = _read_data_layer(reader, fields, plugins)
     _read_parsers(reader, fields, plugins)
+    return discovery
 
 
 def _read_flow_control(reader: Reader, node: Node | None) -> None:
@@ -29,7 +37,9 @@ def _read_flow_control(reader: Reader, node: Node | None) -> None:
             refuse_unbuilt(reader, f"flowControl.{key}", value, f"flow control ({key})")
 
 
-def _read_data_layer(reader: Reader, fields: Mapping[str, Node], plugins: DeclaredPlugins) -> None:
+def _read_data_layer(
+    reader: Reader, fields: Mapping[str, Node], plugins: DeclaredPlugins
+) -> FileDiscovery | None:
     """`dataLayer`, which GIE 1.3 and 1.4 call `data`."""
     if "data" in fields and "dataLayer" in fields:
         reader.problem(
@@ -44,18 +54,19 @@ def _read_data_layer(reader: Reader, fields: Mapping[str, Node], plugins: Declar
             reader.note(path, "means nothing here: endpoints are always scraped")
         elif key == "sources":
             _read_sources(reader, value, path, plugins)
-        else:
+        elif key != "discovery":
             refuse_unbuilt(reader, path, value, key)
+    return read_discovery(reader, layer.get("discovery"), f"{section}.discovery", plugins)
 
 
 def _read_sources(reader: Reader, node: Node, path: str, plugins: DeclaredPlugins) -> None:
     for source_path, source in reader.items(node, path):
         fields = reader.fields(source, source_path, _SOURCE_KEYS)
-        _read_reference(reader, fields.get("pluginRef"), source_path, source, plugins)
+        read_reference(reader, fields.get("pluginRef"), source_path, source, plugins)
         extractors = fields.get("extractors")
         for extractor_path, extractor in reader.items(extractors, f"{source_path}.extractors"):
             reference = reader.fields(extractor, extractor_path, _REFERENCE_KEYS).get("pluginRef")
-            _read_reference(reader, reference, extractor_path, extractor, plugins)
+            read_reference(reader, reference, extractor_path, extractor, plugins)
 
 
 def _read_parsers(reader: Reader, fields: Mapping[str, Node], plugins: DeclaredPlugins) -> None:
@@ -66,29 +77,6 @@ def _read_parsers(reader: Reader, fields: Mapping[str, Node], plugins: DeclaredP
         parsers.append(("parser", fields["parser"]))
     for path, parser in parsers:
         reference = reader.fields(parser, path, _REFERENCE_KEYS).get("pluginRef")
-        _read_reference(reader, reference, path, parser, plugins, DEFAULT_PARSERS)
+        read_reference(reader, reference, path, parser, plugins, DEFAULT_PARSERS)
     if parsers:
         reader.note(parsers[0][0], "means nothing here: the parser is chosen by the request's path")
-
-
-def _read_reference(
-    reader: Reader,
-    node: Node | None,
-    path: str,
-    parent: Node,
-    plugins: DeclaredPlugins,
-    built_in: frozenset[str] = frozenset(),
-) -> None:
-    """A `pluginRef` that must name a declared plugin, or one that is always there."""
-    name = reader.string(node, f"{path}.pluginRef")
-    plugin = plugins.by_name.get(name or "")
-    if not name:
-        reader.problem(
-            f"{path}.pluginRef", parent, "is missing a plugin reference", "write the name of a plugin"
-        )
-    elif plugin is not None and plugin.kind is not PluginKind.INERT:
-        message = f"plugin {name!r} is a {plugin.kind} and cannot stand here"
-        reader.problem(f"{path}.pluginRef", node, message, "remove the reference")
-    elif plugin is None and name not in built_in and name not in plugins.broken:
-        message = f"reference to undefined plugin {name!r}"
-        reader.problem(f"{path}.pluginRef", node, message, "declare it under plugins")

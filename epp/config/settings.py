@@ -10,14 +10,15 @@ from typing import Final
 from epp.config.leaf import Leaf, Secret, leaf_of, rules
 from epp.config.path_rules import PathRule
 from epp.config.security_settings import AdminTlsSettings, ApiKeySettings, EndpointTlsSettings, TlsSettings
+from epp.endpoints.dns_name import DnsName
 from epp.endpoints.types import EndpointSpec
 from epp.flow.admission import Objective
 from epp.security import Network
 
 __all__ = [
-    "AccessLogSettings", "ClientSettings", "HealthSettings", "LogSettings", "MetricsSettings",
-    "ReceiptSettings", "RetrySettings", "Settings", "StreamSettings", "UpstreamSettings", "leaves",
-    "sections",
+    "AccessLogSettings", "ClientSettings", "DiscoverySettings", "HealthSettings", "LogSettings",
+    "MetricsSettings", "ReceiptSettings", "RetrySettings", "Settings", "StreamSettings", "UpstreamSettings",
+    "leaves", "sections",
 ]  # fmt: skip
 
 _KIB: Final = 1 << 10
@@ -201,6 +202,46 @@ class StreamSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class DiscoverySettings:
+    """Endpoints that come and go; those of all sources, `endpoint` included, are one pool."""
+
+    file: str | None = field(
+        default=None, metadata=rules("File that lists endpoints; it is followed.", absent="none")
+    )
+    file_interval_s: float = field(
+        default=1.0, metadata=rules("Time between two looks at the file.", minimum=0.01)
+    )
+    dns: tuple[DnsName, ...] = field(
+        default=(),
+        metadata=rules(
+            "A name all of whose addresses are endpoints: http://name:port, or srv+http://name for SRV "
+            "records. Repeatable; in the variable, separated by blanks.",
+            absent="none",
+        ),
+    )
+    dns_min_interval_s: float = field(
+        default=5.0,
+        metadata=rules(
+            "Least time between two looks at a name, whatever its TTL; after a failure, the time itself.",
+            minimum=0.01,
+        ),
+    )
+    dns_max_interval_s: float = field(
+        default=30.0,
+        metadata=rules(
+            "Longest time between two looks at a name, whatever its TTL; not less than dnsMinInterval.",
+            minimum=0.01,
+        ),
+    )
+    dns_confirmations: int = field(
+        default=3,
+        metadata=rules(
+            "Looks in a row that must find a name without addresses before its endpoints go.", minimum=1
+        ),
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """Everything but the scheduling decisions."""
 
@@ -223,6 +264,20 @@ class Settings:
     config: str | None = field(
         default=None,
         metadata=rules("File with the EndpointPickerConfig.", absent="the built-in config/default.yaml"),
+    )
+    config_interval_s: float = field(
+        default=1.0,
+        metadata=rules(
+            "Time between two looks at the files of config and shadowConfig, whose changes are applied while "
+            "running. 0: only on SIGHUP."
+        ),
+    )
+    shadow_config: str | None = field(
+        default=None,
+        metadata=rules(
+            "File with an EndpointPickerConfig that decides beside the one in effect and is only compared.",
+            absent="none",
+        ),
     )
     objective: tuple[Objective, ...] = field(
         default=(),
@@ -301,6 +356,7 @@ class Settings:
     tls: TlsSettings = field(default_factory=TlsSettings)
     admin_tls: AdminTlsSettings = field(default_factory=AdminTlsSettings)
     api_keys: ApiKeySettings = field(default_factory=ApiKeySettings)
+    discovery: DiscoverySettings = field(default_factory=DiscoverySettings)
     log: LogSettings = field(default_factory=LogSettings)
     access_log: AccessLogSettings = field(default_factory=AccessLogSettings)
     upstream: UpstreamSettings = field(default_factory=UpstreamSettings)

@@ -184,6 +184,10 @@ def _contradictions(values: Mapping[str, Any]) -> list[ConfigProblem]:
     if longest < first:
         message = f"{longest:g}s is less than health.ejectionTime ({first:g}s)"
         problems.append(ConfigProblem("health.maxEjectionTime", message, f"write at least {first:g}s"))
+    most, least = values["discovery.dnsMaxInterval"], values["discovery.dnsMinInterval"]
+    if most < least:
+        message = f"{most:g}s is less than discovery.dnsMinInterval ({least:g}s)"
+        problems.append(ConfigProblem("discovery.dnsMaxInterval", message, f"write at least {least:g}s"))
     if not values["metrics.path"].startswith("/"):
         message = f"must begin with /, not {values['metrics.path']!r}"
         problems.append(ConfigProblem("metrics.path", message, "write /metrics"))

@@ -3,19 +3,16 @@
 from collections.abc import Callable
 from typing import Any, Final
 
-from epp.config.document import Entry, MappingNode, Node, Scalar, SequenceNode, describe
+from epp.config.document import Node, Scalar, SequenceNode, describe
+from epp.config.endpoints import read_dns_names, read_endpoints
 from epp.config.leaf import Leaf, LeafKind, Secret
 from epp.config.objectives import read_objectives
 from epp.config.path_rules import PathRule, parse_path_rules
 from epp.config.reader import Reader, closest, listed
 from epp.config.units import format_duration, format_size, parse_duration, parse_size
-from epp.endpoints.spec import parse_endpoint
-from epp.endpoints.types import EndpointSpec
 from epp.security import parse_key, parse_network
 
 __all__ = ["credential", "read_value", "show_default", "show_value"]
-
-_ENDPOINT_KEYS: Final = ("url", "labels")
 
 
 def read_value(reader: Reader, leaf: Leaf, node: Node, path: str) -> Any:
@@ -23,13 +20,9 @@ def read_value(reader: Reader, leaf: Leaf, node: Node, path: str) -> Any:
 
     `path` is the name by which the source knows the setting: a key path, a flag or a variable.
     """
-    if leaf.kind is LeafKind.ENDPOINTS:
-        return _endpoints(reader, node, path)
     if leaf.kind is LeafKind.PATH_RULES:
         return _path_rules(reader, node, path)
-    if leaf.kind is LeafKind.OBJECTIVES:
-        return read_objectives(reader, node, path)
-    if leaf.kind.repeatable:
+    if leaf.kind in (LeafKind.CLIENT_KEYS, LeafKind.NETWORKS):
         return _list(reader, node, path, parse_key if leaf.kind is LeafKind.CLIENT_KEYS else parse_network)
     value = _READERS[leaf.kind](reader, node, path)
     wrong = "" if value is None else _broken_rule(leaf, value)
@@ -98,6 +91,9 @@ _READERS: Final[dict[LeafKind, Callable[[Reader, Node, str], Any]]] = {
     LeafKind.DURATION: _with_unit(parse_duration),
     LeafKind.SIZE: _with_unit(parse_size),
     LeafKind.CREDENTIAL: _credential,
+    LeafKind.ENDPOINTS: read_endpoints,
+    LeafKind.DNS_NAMES: read_dns_names,
+    LeafKind.OBJECTIVES: read_objectives,
 }
 
 
@@ -114,45 +110,6 @@ def _list(reader: Reader, node: Node, path: str, parse: Callable[[str], Any]) ->
         except ValueError as error:
             reader.problem(item_path, item, str(error))
     return tuple(values)
-
-
-def _endpoints(reader: Reader, node: Node, path: str) -> tuple[EndpointSpec, ...]:
-    """A list of endpoints; one alone need not be a list. Each address stands once."""
-    items = reader.items(node, path) if isinstance(node, SequenceNode) else [(path, node)]
-    specs: dict[str, EndpointSpec] = {}
-    for item_path, item in items:
-        spec = _endpoint(reader, item, item_path)
-        if spec is not None and spec.address in specs:
-            message = f"endpoint {spec.address} is given twice"
-            reader.problem(item_path, item, message, "give it once, with all its labels")
-        elif spec is not None:
-            specs[spec.address] = spec
-    return tuple(specs.values())
-
-
-def _endpoint(reader: Reader, node: Node, path: str) -> EndpointSpec | None:
-    """`URL,label=value,…`, or a mapping with `url` and `labels`."""
-    text: str | None
-    if isinstance(node, MappingNode):
-        fields = reader.fields(node, path, _ENDPOINT_KEYS)
-        labels = [
-            _label(reader, e, f"{path}.labels")
-            for e in reader.entries(fields.get("labels"), f"{path}.labels")
-        ]
-        text = ",".join([reader.string(fields.get("url"), f"{path}.url") or "", *labels])
-    else:
-        text = reader.string(node, path)
-    if text is None:
-        return None
-    try:
-        return parse_endpoint(text)
-    except ValueError as error:
-        reader.problem(path, node, str(error))
-        return None
-
-
-def _label(reader: Reader, entry: Entry, path: str) -> str:
-    return f"{entry.key}={reader.string(entry.value, f'{path}.{entry.key}') or ''}"
 
 
 def _path_rules(reader: Reader, node: Node, path: str) -> tuple[PathRule, ...]:
@@ -180,8 +137,8 @@ def show_value(leaf: Leaf, value: Any) -> str:
         return str(value).lower()
     if leaf.kind is LeafKind.OBJECTIVES:
         return " ".join(f"{objective.name}={objective.priority}" for objective in value)
-    if leaf.kind is LeafKind.ENDPOINTS:
-        return " ".join(",".join([spec.url, *(f"{k}={v}" for k, v in spec.labels.items())]) for spec in value)
+    if leaf.kind in (LeafKind.ENDPOINTS, LeafKind.DNS_NAMES):
+        return " ".join(",".join([item.url, *(f"{k}={v}" for k, v in item.labels.items())]) for item in value)
     if leaf.kind is LeafKind.PATH_RULES:
         return ", ".join(map(str, value))
     if leaf.kind.repeatable:

@@ -1,15 +1,15 @@
 """From prompts to block hash chains, and from the index to matches."""
 
 from collections.abc import Generator, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from epp.director.tokens import TokenRatios
 from epp.director.views import TierView
 from epp.prefix import PrefixIndex, chain_seed, hash_chain
 from epp.request.types import InferenceRequest, Prompt
-from epp.scheduling.contracts import PrefixMatch
+from epp.scheduling.contracts import NO_MATCH, PrefixMatch
 
-__all__ = ["PromptChains", "chain_summary", "hash_prompts", "match_views", "unhashed_bytes", "valued"]
+__all__ = ["PromptChains", "block_tokens", "chain_summary", "hash_prompts", "match_views", "unhashed_bytes"]
 
 Chain = Sequence[int]
 
@@ -53,20 +53,26 @@ def _seed(prompt: Prompt, base: str, adapter: str, salt: str) -> int:
 
 
 def hash_prompts(
-    request: InferenceRequest, base: str, adapter: str, views: Sequence[TierView]
+    request: InferenceRequest,
+    base: str,
+    adapter: str,
+    views: Sequence[TierView],
+    beside: Sequence[TierView] = (),
 ) -> Generator[None, None, PromptChains]:
     """Hash every prompt once for each block size in use; yields about each MB.
 
-    `base` is the identity of the base model (aliases share it), `adapter` the adapter's name.
+    `base` is the identity of the base model (aliases share it), `adapter` the adapter's name. The views
+    `beside` get their chains too, and have no say in the family.
     """
     by_block_bytes: dict[int, tuple[Chain, ...]] = {}
-    for block_bytes, cap in _caps(views).items():
+    for block_bytes, cap in _caps((*views, *beside)).items():
         chains = []
         for prompt in request.prompts:
             seed = _seed(prompt, base, adapter, request.salt)
             chains.append((yield from hash_chain(prompt.data, seed, block_bytes, cap)))
         by_block_bytes[block_bytes] = tuple(chains)
-    first = next((chain[0] for chains in by_block_bytes.values() for chain in chains if chain), None)
+    sizes = dict.fromkeys(view.block_bytes for view in views)
+    first = next((chain[0] for size in sizes for chain in by_block_bytes[size] if chain), None)
     return PromptChains(
         by_block_bytes,
         token_ids=any(p.token_ids for p in request.prompts),
@@ -87,45 +93,31 @@ def text_bytes(request: InferenceRequest) -> int:
     return sum(len(p.data) for p in request.prompts if not p.token_ids)
 
 
-def block_tokens(view: TierView, chains: PromptChains, ratios: TokenRatios, model: str) -> float:
-    """What one block of this request is worth: exact for token ids, learned for text."""
-    if chains.token_ids:
-        return view.block_bytes / _TOKEN_ID_BYTES
-    return view.block_bytes / ratios.bytes_per_token(model, chains.family)
+def block_tokens(chains: PromptChains, ratios: TokenRatios, model: str) -> dict[int, float]:
+    """What one block of this request is worth, by block size: exact for token ids, learned for text."""
+    ratio = _TOKEN_ID_BYTES if chains.token_ids else ratios.bytes_per_token(model, chains.family)
+    return {block_bytes: block_bytes / ratio for block_bytes in chains.by_block_bytes}
 
 
 def match_views(
-    index: PrefixIndex, views: Sequence[TierView], chains: PromptChains, ratios: TokenRatios, model: str
+    index: PrefixIndex, views: Sequence[TierView], chains: PromptChains, block_tokens: Mapping[int, float]
 ) -> dict[str, PrefixMatch]:
     """Producer name → how much of the request each endpoint holds in that view.
 
     A view never holds more of a prompt than its cap, since no more is recorded in it.
     """
-    found: dict[int, list[list[list[tuple[int, int]]]]] = {
-        block_bytes: [index.match(chain) for chain in of_size]
-        for block_bytes, of_size in chains.by_block_bytes.items()
-    }
-    matches: dict[str, PrefixMatch] = {}
+    by_size: dict[int, list[TierView]] = {}
     for view in views:
-        per_prompt = [by_view[view.index_view] for by_view in found[view.block_bytes]]
-        total = sum(len(chain) for chain in chains.of(view))
-        segments = _summed(per_prompt)
-        matches[view.name] = PrefixMatch(segments, total, block_tokens(view, chains, ratios, model))
+        by_size.setdefault(view.block_bytes, []).append(view)
+    matches = {view.name: NO_MATCH for view in views}  # in their order
+    for size, alike in by_size.items():
+        numbers = [view.index_view for view in alike]
+        per_prompt = [index.match(chain, numbers) for chain in chains.by_block_bytes[size]]
+        for place, view in enumerate(alike):
+            segments = _summed([by_view[place] for by_view in per_prompt])
+            total = sum(len(chain) for chain in chains.of(view))
+            matches[view.name] = PrefixMatch(segments, total, block_tokens[size])
     return matches
-
-
-def valued(
-    matches: Mapping[str, PrefixMatch],
-    views: Sequence[TierView],
-    chains: PromptChains,
-    ratios: TokenRatios,
-    model: str,
-) -> dict[str, PrefixMatch]:
-    """`matches` with what their blocks are worth by what was learned since."""
-    return {
-        view.name: replace(matches[view.name], block_tokens=block_tokens(view, chains, ratios, model))
-        for view in views
-    }
 
 
 def unhashed_bytes(view: TierView, chains: PromptChains) -> int:
@@ -155,8 +147,10 @@ def _slots(mask: int) -> Iterable[int]:
         mask ^= low
 
 
-def chain_summary(chains: PromptChains, tokens_between: int, tokens_per_block: float) -> tuple[int, ...]:
-    """Hashes of the first prompt's chain at each full `tokens_between` tokens, for the access log."""
-    first = next((of_size[0] for of_size in chains.by_block_bytes.values() if of_size), ())
+def chain_summary(
+    chains: PromptChains, view: TierView, tokens_between: int, tokens_per_block: float
+) -> tuple[int, ...]:
+    """Hashes of the first prompt's chain in `view` at each full `tokens_between` tokens."""
+    first = chains.of(view)[0]
     step = max(1, round(tokens_between / tokens_per_block))
     return tuple(first[step - 1 :: step])

@@ -9,16 +9,15 @@ Both also hold full engine blocks that no hash block stands for: the prompt's ta
 anonymous runs; without them the tiers would look larger than they are.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from epp.director.chains import PromptChains, unhashed_bytes
-from epp.director.exchange import Hold
+from epp.director.hold import Hold
 from epp.director.views import Tier, TierView, engine_block_tokens
 from epp.endpoints.ledger import Ledger
 from epp.endpoints.types import Endpoint
 from epp.prefix import PrefixIndex, Touch
-from epp.scheduling.contracts import PrefixMatch
 
 __all__ = ["Claims", "OutputLengths"]
 
@@ -47,7 +46,10 @@ class OutputLengths:
 
 
 class Claims:
-    """Takes and releases holds; the only writer of ledger and index for requests."""
+    """Takes and releases holds; the only writer of ledger and index for requests.
+
+    Prompts come as chains, with what one of their blocks is worth in tokens, by its size in bytes.
+    """
 
     def __init__(self, index: PrefixIndex, views: Sequence[TierView], ledger: Ledger) -> None:
         self._index = index
@@ -59,7 +61,7 @@ class Claims:
         self,
         endpoint: Endpoint,
         chains: PromptChains | None,
-        matches: dict[str, PrefixMatch],
+        block_tokens: Mapping[int, float],
         *,
         uncached_tokens: int,
         output_tokens: int,
@@ -68,24 +70,34 @@ class Claims:
         epoch = self._ledger.take(endpoint.slot, uncached_tokens)
         hold = Hold(endpoint, epoch, uncached_tokens, [], [])
         if chains is not None:
-            hold.touches = self.record(endpoint, chains, matches)
+            hold.touches = self.record(endpoint, chains, block_tokens)
             hold.occupancies = [
                 self._index.occupy(
                     view.index_view,
                     endpoint.slot,
-                    _anonymous_tokens(view, endpoint, chains, matches[view.name], output_tokens),
+                    _anonymous_tokens(view, endpoint, chains, block_tokens, output_tokens),
                 )
                 for view in self._views
             ]
         return hold
 
     def record(
-        self, endpoint: Endpoint, chains: PromptChains, matches: dict[str, PrefixMatch]
+        self, endpoint: Endpoint, chains: PromptChains, block_tokens: Mapping[int, float]
     ) -> list[Touch]:
         """Note in the index, and only there, that `endpoint` gets these prompts."""
+        return self._touch(self._views, endpoint, chains, block_tokens)
+
+    def _touch(
+        self,
+        views: Sequence[TierView],
+        endpoint: Endpoint,
+        chains: PromptChains,
+        block_tokens: Mapping[int, float],
+    ) -> list[Touch]:
+        weights = {size: max(1, round(tokens)) for size, tokens in block_tokens.items()}
         return [
-            self._index.touch(view.index_view, endpoint.slot, chain, _weight(matches[view.name]))
-            for view in self._views
+            self._index.touch(view.index_view, endpoint.slot, chain, weights[view.block_bytes])
+            for view in views
             for chain in chains.of(view)
         ]
 
@@ -112,15 +124,15 @@ class Claims:
         self,
         hold: Hold,
         chains: PromptChains | None,
-        matches: dict[str, PrefixMatch],
-        learned: dict[str, PrefixMatch],
+        claimed: Mapping[int, float],
+        learned: Mapping[int, float],
         output_tokens: int | None,
         *,
         same_incarnation: bool,
     ) -> None:
         """The request ended.
 
-        `matches` are those of the claim, `learned` the same with blocks valued by what the answer taught;
+        `claimed` is what blocks were worth when the claim was made, `learned` what the answer taught of it;
         `same_incarnation`: the endpoint still has what it computed for the request.
         """
         self._release_counts(hold)
@@ -128,64 +140,59 @@ class Claims:
             self.forget(hold)
             return
         if same_incarnation:
-            self._weigh_again(hold, chains, matches, learned)
+            self._weigh_again(hold, chains, claimed, learned)
         if output_tokens is not None:
             self._resize(hold, chains, learned, output_tokens)
         if same_incarnation:
-            self._touch_again(hold.endpoint, chains, learned)
+            self._touch(self._gpu_views, hold.endpoint, chains, learned)
 
     def _weigh_again(
         self,
         hold: Hold,
         chains: PromptChains,
-        matches: dict[str, PrefixMatch],
-        learned: dict[str, PrefixMatch],
+        claimed: Mapping[int, float],
+        learned: Mapping[int, float],
     ) -> None:
         """Put what the claim added into the index anew, if its blocks got a wrong weight.
 
         A block keeps its weight while anybody holds it, so those that others use since stay as they are.
         """
-        if all(_alike(matches[view.name], learned[view.name]) for view in self._views):
+        if all(_alike(claimed[size], learned[size]) for size in claimed):
             return
         for touch in hold.touches:
             self._index.undo(touch)
         hold.touches = self.record(hold.endpoint, chains, learned)
 
     def _resize(
-        self, hold: Hold, chains: PromptChains, learned: dict[str, PrefixMatch], output_tokens: int
+        self, hold: Hold, chains: PromptChains, learned: Mapping[int, float], output_tokens: int
     ) -> None:
         for view, occupancy in zip(self._views, hold.occupancies, strict=True):
-            tokens = _anonymous_tokens(view, hold.endpoint, chains, learned[view.name], output_tokens)
+            tokens = _anonymous_tokens(view, hold.endpoint, chains, learned, output_tokens)
             self._index.resize(occupancy, tokens)
-
-    def _touch_again(self, endpoint: Endpoint, chains: PromptChains, matches: dict[str, PrefixMatch]) -> None:
-        for view in self._gpu_views:
-            for chain in chains.of(view):
-                self._index.touch(view.index_view, endpoint.slot, chain, _weight(matches[view.name]))
 
     def _release_counts(self, hold: Hold) -> None:
         self.prefill_done(hold)
         self._ledger.release_request(hold.endpoint.slot, hold.epoch)
 
 
-def _weight(match: PrefixMatch) -> int:
-    """What a block added for this request weighs in the index, in whole tokens."""
-    return max(1, round(match.block_tokens))
-
-
-def _alike(one: PrefixMatch, other: PrefixMatch) -> bool:
-    return abs(one.block_tokens - other.block_tokens) <= _TOLERANCE * one.block_tokens
+def _alike(one: float, other: float) -> bool:
+    return abs(one - other) <= _TOLERANCE * one
 
 
 def _anonymous_tokens(
-    view: TierView, endpoint: Endpoint, chains: PromptChains, match: PrefixMatch, output_tokens: int
+    view: TierView,
+    endpoint: Endpoint,
+    chains: PromptChains,
+    block_tokens: Mapping[int, float],
+    output_tokens: int,
 ) -> int:
     """What a request takes of a tier beyond its hashed blocks, as far as it fills engine blocks.
 
     An engine block that is not full is given back when the request ends, and is the first to be used again.
     """
-    tail_tokens = unhashed_bytes(view, chains) * match.block_tokens / view.block_bytes
-    hashed_tokens = match.total_blocks * match.block_tokens
+    worth = block_tokens[view.block_bytes]
+    tail_tokens = unhashed_bytes(view, chains) * worth / view.block_bytes
+    hashed_tokens = sum(len(chain) for chain in chains.of(view)) * worth
     answer_tokens = output_tokens if view.tier is Tier.GPU else 0
     block = engine_block_tokens(endpoint)
     whole_tokens = int(hashed_tokens + tail_tokens + answer_tokens) // block * block

@@ -4,32 +4,34 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from epp.director.candidates import Candidates
-from epp.director.chains import PromptChains, hash_prompts, match_views, prompt_tokens, text_bytes, valued
-from epp.director.claims import Claims, OutputLengths
-from epp.director.exchange import Exchange, Hold
+from epp.director.chains import (
+    PromptChains,
+    block_tokens,
+    hash_prompts,
+    match_views,
+    prompt_tokens,
+    text_bytes,
+)
+from epp.director.claims import OutputLengths
+from epp.director.exchange import Exchange
+from epp.director.hold import Hold
 from epp.director.outcome import record_of
 from epp.director.reading import read_request
 from epp.director.record import RequestRecord
 from epp.director.retry import RetryBudget, RetryPolicy, may_repeat
 from epp.director.running import RunningRequests
+from epp.director.state import State
 from epp.director.stored import StoredResponses
-from epp.director.tokens import CounterRatios, TokenRatios
+from epp.director.tokens import CounterRatios
 from epp.director.types import EndReason, Failure, FailureKind, RequestHead, Target
-from epp.director.views import Tier, TierView, predicted_hits
-from epp.endpoints.health import PassiveHealth, takes_requests
-from epp.endpoints.ledger import Ledger
-from epp.endpoints.models import ModelCatalog, Resolution
-from epp.endpoints.slow_start import SlowStart
-from epp.endpoints.table import EndpointTable
+from epp.director.views import Tier, predicted_hits
+from epp.endpoints.health import takes_requests
+from epp.endpoints.models import Resolution
 from epp.endpoints.types import Endpoint
 from epp.errors import EppError
-from epp.flow.admission import Admission
-from epp.prefix import PrefixIndex
 from epp.request.types import Api, InferenceRequest
 from epp.response.types import Usage
-from epp.scheduling.contracts import Cycle, Decision, PrefixMatch
-from epp.scheduling.scheduler import Scheduler
+from epp.scheduling.contracts import Cycle, Decision
 
 __all__ = ["Director", "Limits"]
 
@@ -42,22 +44,6 @@ class Limits:
 
     inflated_bytes: int = 256 * 1024 * 1024
     inflight_per_endpoint: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class State:
-    """What the director decides from; composed once."""
-
-    table: EndpointTable
-    catalog: ModelCatalog
-    health: PassiveHealth
-    slow_start: SlowStart
-    ledger: Ledger
-    index: PrefixIndex
-    views: tuple[TierView, ...]
-    ratios: TokenRatios
-    scheduler: Scheduler
-    admission: Admission
 
 
 class Director:
@@ -80,18 +66,18 @@ class Director:
         self._retry = retry or RetryPolicy()
         self._budget = RetryBudget(self._retry)
         self._limits = limits or Limits()
-        self._candidates = Candidates(
-            state.health, state.admission, state.slow_start, state.ledger, self._limits.inflight_per_endpoint
-        )
-        self._claims = Claims(state.index, state.views, state.ledger)
         self._outputs = OutputLengths()
         self.running = RunningRequests()
         self._stored = StoredResponses()
 
+    def adopt(self, state: State) -> None:
+        """Decide from `state` from the next request on; those under way keep the one they began with."""
+        self.state = state
+
     def open(self, head: RequestHead, now: float) -> Exchange:
         """Begin a request's life; from here on `on_end` must be called exactly once."""
         self._budget.on_request(now)
-        return Exchange(head, now, self.state.admission.priority(head.headers))
+        return Exchange(head, now, self.state, self.state.admission.priority(head.headers))
 
     def prepare(
         self, exchange: Exchange, body: bytes | None, now: float, *, model: str | None = None
@@ -110,7 +96,13 @@ class Director:
         exchange.body_bytes = len(body or b"")
         resolution = exchange.resolution = self._resolve(request)
         if request.prompts:
-            steps = hash_prompts(request, resolution.base, resolution.adapter, self.state.views)
+            steps = hash_prompts(
+                request,
+                resolution.base,
+                resolution.adapter,
+                exchange.state.views,
+                exchange.state.shadow_views,
+            )
             exchange.prepare_s += self._timer() - started
             exchange.chains = yield from self._timed(exchange, steps)
             started = self._timer()
@@ -149,7 +141,7 @@ class Director:
         """
         started = self._timer()
         try:
-            decision = self.state.scheduler.schedule(self._cycle(exchange, now))
+            decision = exchange.state.scheduler.schedule(self._cycle(exchange, now))
         finally:
             exchange.decision_s = (exchange.decision_s or 0.0) + self._timer() - started
         exchange.decision = decision
@@ -161,16 +153,16 @@ class Director:
         if request is None:
             raise AssertionError("prepare comes before pick")
         resolution = exchange.resolution = self._resolve(request)
-        holder = self._stored.holder(request.stored_response, self.state.table.pool, now)
+        chains, state = exchange.chains, exchange.state
+        holder = self._stored.holder(request.stored_response, state.table.pool, now)
         candidates, full = (
-            self._candidates.find(resolution, exchange.priority, now)
+            state.candidates.find(resolution, exchange.priority, now)
             if holder is None
             else ((holder,), False)
         )
-        if exchange.chains is not None:
-            exchange.matches = match_views(
-                self.state.index, self.state.views, exchange.chains, self.state.ratios, resolution.model
-            )
+        if chains is not None:
+            exchange.block_tokens = block_tokens(chains, state.ratios, resolution.model)
+            exchange.matches = match_views(state.index, state.views, chains, exchange.block_tokens)
         return Cycle(
             request=request,
             model=resolution.model,
@@ -191,32 +183,37 @@ class Director:
         Raises:
             SaturatedError, NoEndpointsError.
         """
-        self.schedule(exchange, now)
+        decision = self.schedule(exchange, now)
         model = exchange.resolution.model if exchange.resolution else ""
         named = exchange.request.model if exchange.request else None
         exchange.counted_as = self.running.enter(named, model, exchange.priority)
-        return self._dispatch(exchange, next(exchange.order), now)
+        endpoint, state = next(exchange.order), exchange.state
+        if state.shadow is not None:
+            state.shadow.compare(
+                state.index, decision.cycle, exchange.chains, exchange.block_tokens, endpoint
+            )
+        return self._dispatch(exchange, endpoint, now)
 
     def commit(self, exchange: Exchange, decision: Decision, endpoint: Endpoint) -> None:
         """Note in the index alone that somebody else sends this request to `endpoint`."""
         chains = _claimable(exchange)
         if chains is not None:
-            self._claims.record(endpoint, chains, exchange.matches)
-        self.state.scheduler.on_picked(decision, endpoint)
+            exchange.state.claims.record(endpoint, chains, exchange.block_tokens)
+        exchange.state.scheduler.on_picked(decision, endpoint)
 
     def _dispatch(self, exchange: Exchange, endpoint: Endpoint, now: float, *, fresh: bool = False) -> Target:
         self.state.health.on_pick(endpoint, now)
         exchange.predicted = self._predict(exchange, endpoint)
         cached = sum(exchange.predicted.values())
-        exchange.hold = self._claims.take(
+        exchange.hold = exchange.state.claims.take(
             endpoint,
             _claimable(exchange),
-            exchange.matches,
+            exchange.block_tokens,
             uncached_tokens=max(0, exchange.prompt_tokens - cached),
             output_tokens=self._expected_output(exchange),
         )
         if exchange.decision is not None and not fresh:
-            self.state.scheduler.on_picked(exchange.decision, endpoint)
+            exchange.state.scheduler.on_picked(exchange.decision, endpoint)
         exchange.attempts += 1
         exchange.executions += 1
         exchange.tried.add(endpoint.address)
@@ -229,7 +226,7 @@ class Director:
     def _predict(self, exchange: Exchange, endpoint: Endpoint) -> dict[Tier, int]:
         if exchange.chains is None:
             return {}
-        return predicted_hits(self.state.views, endpoint, exchange.matches, exchange.prompt_tokens)
+        return predicted_hits(exchange.state.views, endpoint, exchange.matches, exchange.prompt_tokens)
 
     def _expected_output(self, exchange: Exchange) -> int:
         limit = exchange.request.max_output_tokens if exchange.request else None
@@ -241,7 +238,7 @@ class Director:
         hold = exchange.hold
         if hold is None or exchange.request is None:
             raise AssertionError("nothing was dispatched")
-        self._claims.take_back(hold)
+        exchange.state.claims.take_back(hold)
         exchange.hold = None
         exchange.failures.append(failure)
         if failure.kind is FailureKind.CONNECT:
@@ -284,7 +281,7 @@ class Director:
             there = pool.by_address.get(endpoint.address)
             if there is None or there.address in exchange.tried:
                 continue
-            if takes_requests(there) and self._candidates.has_room(there):
+            if takes_requests(there) and exchange.state.candidates.has_room(there):
                 return there
         return None
 
@@ -298,13 +295,13 @@ class Director:
         if status in _OK:
             hold.confirmed = True
         else:
-            self._claims.forget(hold)
+            exchange.state.claims.forget(hold)
 
     def response_headers(self, exchange: Exchange) -> tuple[tuple[str, str], ...]:
         """Headers that plugins add to the answer of the endpoint that gave it."""
         if exchange.decision is None or exchange.hold is None:
             return ()
-        return self.state.scheduler.response_headers(exchange.decision, exchange.hold.endpoint)
+        return exchange.state.scheduler.response_headers(exchange.decision, exchange.hold.endpoint)
 
     def on_stored_response(self, exchange: Exchange, response_id: str, now: float) -> None:
         """The answer has named the response that its endpoint stores."""
@@ -316,7 +313,7 @@ class Director:
         if exchange.first_byte_at is None:
             exchange.first_byte_at = now
             if exchange.hold is not None:
-                self._claims.prefill_done(exchange.hold)
+                exchange.state.claims.prefill_done(exchange.hold)
 
     def on_end(
         self,
@@ -344,22 +341,20 @@ class Director:
 
     def _finish(self, exchange: Exchange, hold: Hold, output_tokens: int | None) -> None:
         there = self.state.table.endpoint(hold.endpoint.address)
-        self._claims.finish(
+        exchange.state.claims.finish(
             hold,
             _claimable(exchange),
-            exchange.matches,
-            self._valued(exchange),
+            exchange.block_tokens,
+            self._learned(exchange),
             output_tokens,
             same_incarnation=there is not None and there.incarnation == hold.endpoint.incarnation,
         )
 
-    def _valued(self, exchange: Exchange) -> dict[str, PrefixMatch]:
-        """The matches that a claim was made with, by what is known after the answer."""
+    def _learned(self, exchange: Exchange) -> dict[int, float]:
+        """What the blocks of a claim are worth by what is known after the answer."""
         if exchange.chains is None or exchange.resolution is None:
             return {}
-        return valued(
-            exchange.matches, self.state.views, exchange.chains, self.state.ratios, exchange.resolution.model
-        )
+        return block_tokens(exchange.chains, self.state.ratios, exchange.resolution.model)
 
     def _learn(self, exchange: Exchange, usage: Usage | None) -> None:
         """Bytes per token and answer lengths, from what the endpoint reported."""

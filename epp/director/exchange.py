@@ -1,45 +1,34 @@
 """The state of one request inside the director."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 
 from epp.director.chains import PromptChains
+from epp.director.hold import Hold
 from epp.director.running import RunningKey
+from epp.director.state import State
 from epp.director.types import Failure, RequestHead, Target
 from epp.director.views import Tier
 from epp.endpoints.models import Resolution
 from epp.endpoints.types import Endpoint
-from epp.prefix import Occupancy, Touch
 from epp.request.types import InferenceRequest
 from epp.scheduling.contracts import Decision, PrefixMatch
 
-__all__ = ["Exchange", "Hold"]
-
-
-@dataclass(slots=True)
-class Hold:
-    """What one execution holds at its endpoint: the ledger's counts and the claim in the index."""
-
-    endpoint: Endpoint
-    epoch: int
-    uncached_tokens: int
-    touches: list[Touch]
-    occupancies: list[Occupancy]
-    tokens_held: bool = True
-    confirmed: bool = False
+__all__ = ["Exchange"]
 
 
 class Exchange:
     """One request; front doors read `head`, `target` and `executions` and hand it back to the director."""
 
     __slots__ = (
-        "arrived", "attempts", "body_bytes", "chains", "counted_as", "decision", "decision_s", "ejected",
-        "ended", "executions", "failures", "first_byte_at", "head", "hold", "matches", "order", "predicted",
-        "prepare_s", "priority", "prompt_tokens", "request", "resolution", "status", "target", "text_bytes",
-        "tried",
+        "arrived", "attempts", "block_tokens", "body_bytes", "chains", "counted_as", "decision",
+        "decision_s", "ejected", "ended", "executions", "failures", "first_byte_at", "head", "hold",
+        "matches", "order", "predicted", "prepare_s", "priority", "prompt_tokens", "request", "resolution",
+        "state", "status", "target", "text_bytes", "tried",
     )  # fmt: skip
 
-    def __init__(self, head: RequestHead, arrived: float, priority: int = 0) -> None:
+    def __init__(self, head: RequestHead, arrived: float, state: State, priority: int = 0) -> None:
+        """`state` is what the whole of the request is decided from."""
+        self.state = state
         self.head = head
         self.arrived = arrived
         self.priority = priority
@@ -49,6 +38,7 @@ class Exchange:
         self.chains: PromptChains | None = None
         self.prompt_tokens = 0
         self.text_bytes = 0
+        self.block_tokens: Mapping[int, float] = {}
         self.matches: dict[str, PrefixMatch] = {}
         self.decision: Decision | None = None
         self.order: Iterator[Endpoint] = iter(())

@@ -62,11 +62,13 @@ def record_of(
         usage=usage,
         chain=_summary(exchange),
         decision=exchange.decision,
+        views=exchange.state.views,
     )
 
 
 def _summary(exchange: Exchange) -> tuple[int, ...]:
     if exchange.chains is None or not exchange.matches:
         return ()
-    per_block = next(iter(exchange.matches.values())).block_tokens
-    return chain_summary(exchange.chains, _CHAIN_SUMMARY_TOKENS, per_block)
+    first = exchange.state.views[0]
+    per_block = exchange.matches[first.name].block_tokens
+    return chain_summary(exchange.chains, first, _CHAIN_SUMMARY_TOKENS, per_block)

@@ -32,13 +32,13 @@ def pick_steps(
     Raises:
         EppError: as the proxy would answer.
     """
-    exchange = Exchange(head, now, director.state.admission.priority(head.headers))
+    exchange = Exchange(head, now, director.state, director.state.admission.priority(head.headers))
     yield from director.prepare(exchange, body, now)
     decision = director.schedule(exchange, now)
     told = _first(exchange, decision.primary.max_endpoints)
     if commit:
         director.commit(exchange, decision, told[0])
-    return Pick(tuple(e.address for e in told), receipt(director.state, exchange, told[0]))
+    return Pick(tuple(e.address for e in told), receipt(exchange, told[0]))
 
 
 def _first(exchange: Exchange, count: int) -> list[Endpoint]:

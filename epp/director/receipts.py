@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from typing import Any
 
-from epp.director.director import State
 from epp.director.exchange import Exchange
+from epp.director.state import State
 from epp.director.views import Tier, predicted_hits
 from epp.endpoints.health import takes_requests
 from epp.endpoints.types import Endpoint
@@ -14,22 +14,22 @@ from epp.scheduling.receipt import Excluded, PredictedHit, header_value, render
 __all__ = ["receipt", "receipt_line"]
 
 
-def receipt(state: State, exchange: Exchange, picked: Endpoint) -> dict[str, Any]:
+def receipt(exchange: Exchange, picked: Endpoint) -> dict[str, Any]:
     """The whole receipt, for JSON; see `epp.scheduling.receipt.render` for its keys."""
     decision = _decided(exchange)
-    hits = {e.slot: _hit(state, exchange, e) for e in decision.primary.candidates}
-    return render(decision, picked, hits, _excluded(state, exchange))
+    hits = {e.slot: _hit(exchange, e) for e in decision.primary.candidates}
+    return render(decision, picked, hits, _excluded(exchange))
 
 
-def receipt_line(state: State, exchange: Exchange) -> str | None:
+def receipt_line(exchange: Exchange) -> str | None:
     """One line for `x-epp-decision`; None when nothing was dispatched on a decision."""
     if exchange.decision is None or exchange.hold is None:
         return None
     picked = exchange.hold.endpoint
     if all(candidate.slot != picked.slot for candidate in exchange.decision.primary.candidates):
         return None
-    hits = {picked.slot: _hit(state, exchange, picked)}
-    return header_value(exchange.decision, picked, hits, _excluded(state, exchange))
+    hits = {picked.slot: _hit(exchange, picked)}
+    return header_value(exchange.decision, picked, hits, _excluded(exchange))
 
 
 def _decided(exchange: Exchange) -> Decision:
@@ -38,18 +38,19 @@ def _decided(exchange: Exchange) -> Decision:
     return exchange.decision
 
 
-def _hit(state: State, exchange: Exchange, endpoint: Endpoint) -> PredictedHit:
+def _hit(exchange: Exchange, endpoint: Endpoint) -> PredictedHit:
     if exchange.chains is None:
         return PredictedHit()
-    hits = predicted_hits(state.views, endpoint, exchange.matches, exchange.prompt_tokens)
+    hits = predicted_hits(exchange.state.views, endpoint, exchange.matches, exchange.prompt_tokens)
     return PredictedHit(hits.get(Tier.GPU), hits.get(Tier.CPU))
 
 
-def _excluded(state: State, exchange: Exchange) -> Iterator[Excluded]:
+def _excluded(exchange: Exchange) -> Iterator[Excluded]:
     """Endpoints that were ruled out before the profile ran."""
     cycle = _decided(exchange).cycle
     serving = {e.slot for e in exchange.resolution.endpoints} if exchange.resolution else set()
     considered = {e.slot for e in cycle.candidates}
+    state = exchange.state
     for endpoint in state.table.pool.endpoints:
         if endpoint.slot not in considered:
             served = endpoint.slot in serving

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from epp.director.types import EndReason, FailureKind
+from epp.director.views import TierView
 from epp.request.types import Api
 from epp.response.types import Usage
 from epp.scheduling.contracts import Decision
@@ -55,6 +56,7 @@ class RequestRecord:
         usage: what the endpoint reported; None when it reported nothing.
         chain: hash of the first prompt's prefix at each full 512 tokens.
         decision: the last decision; None when it came to none.
+        views: the views of the index that it was decided with.
     """
 
     request_id: str
@@ -92,3 +94,4 @@ class RequestRecord:
     usage: Usage | None = None
     chain: tuple[int, ...] = ()
     decision: Decision | None = None
+    views: tuple[TierView, ...] = ()

@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from epp.director.director import State
+from epp.director.state import State
 from epp.endpoints.spec import parse_endpoint
 from epp.endpoints.types import Endpoint, EndpointMetrics, EndpointSpec, ModelInfo
 from epp.prefix.transfer import IndexDump, dump_index, load_index
@@ -74,7 +74,7 @@ def state_slices(state: State, now: float, *, with_index: bool) -> Iterator[byte
     yield b"]"
     if with_index:
         yield b',"index":'
-        names = tuple(view.name for view in state.views)
+        names = {view.index_view: view.name for view in state.views}
         yield from dump_index(state.index, names, {e.slot: e.address for e in pool.endpoints})
     yield b"}"
 

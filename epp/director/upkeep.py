@@ -2,13 +2,10 @@
 
 from collections.abc import Callable, Iterable
 
-from epp.director.tokens import CounterRatios, TokenRatios
-from epp.director.views import Tier, TierView, size_views
-from epp.endpoints.health import PassiveHealth
-from epp.endpoints.ledger import Ledger
-from epp.endpoints.table import EndpointTable
+from epp.director.director import Director
+from epp.director.views import Tier, size_views
+from epp.endpoints.table import TableChanges
 from epp.endpoints.types import Endpoint, EndpointMetrics, EndpointSpec, ModelInfo
-from epp.prefix import PrefixIndex
 
 __all__ = ["Upkeep"]
 
@@ -18,30 +15,29 @@ _SWEEP_BUDGET = 512  # index steps a call, a fraction of a millisecond
 class Upkeep:
     """Applies what discovery, scraping and probes report. All calls are synchronous and short."""
 
-    def __init__(
-        self,
-        table: EndpointTable,
-        health: PassiveHealth,
-        ledger: Ledger,
-        index: PrefixIndex,
-        views: tuple[TierView, ...],
-        ratios: TokenRatios,
-        counter_ratios: CounterRatios,
-        staleness_s: Callable[[], float],
-    ) -> None:
-        self._table = table
-        self._health = health
-        self._ledger = ledger
-        self._index = index
-        self._views = views
-        self._ratios = ratios
-        self._counter_ratios = counter_ratios
+    def __init__(self, director: Director, staleness_s: Callable[[], float]) -> None:
+        state = director.state
+        self._director = director
+        self._table = state.table
+        self._health = state.health
+        self._ledger = state.ledger
+        self._index = state.index
+        self._ratios = state.ratios
         self._staleness_s = staleness_s
 
-    def sync_endpoints(self, specs: Iterable[EndpointSpec], now: float) -> None:
-        """The complete set of endpoints a source knows."""
-        self._table.sync(specs, now)
-        size_views(self._index, self._views, self._table.pool.endpoints)
+    def adopt_views(self) -> None:
+        """The director has another state: give its views their sizes."""
+        self._size_views(self._table.pool.endpoints)
+
+    def _size_views(self, endpoints: Iterable[Endpoint]) -> None:
+        state = self._director.state
+        size_views(self._index, (*state.views, *state.shadow_views), endpoints)
+
+    def sync_endpoints(self, specs: Iterable[EndpointSpec], now: float) -> TableChanges:
+        """The complete set of endpoints; what that changes."""
+        changes = self._table.sync(specs, now)
+        self._size_views(self._table.pool.endpoints)
+        return changes
 
     def on_metrics(self, address: str, incarnation: int, metrics: EndpointMetrics, now: float) -> None:
         """A scrape succeeded."""
@@ -50,8 +46,8 @@ class Upkeep:
             return
         endpoint = self._table.update_metrics(address, metrics, now) or endpoint
         self._health.on_scrape(endpoint, now)
-        size_views(self._index, self._views, (endpoint,))
-        self._counter_ratios.scraped(endpoint.slot, metrics, self._ledger.requests[endpoint.slot])
+        self._size_views((endpoint,))
+        self._director.counter_ratios.scraped(endpoint.slot, metrics, self._ledger.requests[endpoint.slot])
 
     def on_scrape_failure(self, address: str, incarnation: int, *, refused: bool, now: float) -> None:
         """A scrape failed; a refused connection counts towards ejection like a refused request."""
@@ -75,10 +71,11 @@ class Upkeep:
         if endpoint is None:
             return
         if gpu_only:
-            for view in self._views:
+            state = self._director.state
+            for view in (*state.views, *state.shadow_views):
                 if view.tier is Tier.GPU:
                     self._index.drop(endpoint.slot, view.index_view)
-        size_views(self._index, self._views, (endpoint,))
+        self._size_views((endpoint,))
 
     def on_token_ratio(self, model: str, bytes_per_token: float) -> None:
         """`/tokenize` told what a token of a sample text is worth."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from epp.discovery.source import Publish
+from epp.discovery.source import Sink
 from epp.endpoints.spec import parse_endpoints
 from epp.endpoints.types import EndpointSpec
 
@@ -11,6 +11,8 @@ __all__ = ["StaticSource"]
 
 class StaticSource:
     """A fixed list, as given with `--endpoint`."""
+
+    name = "endpoint"
 
     def __init__(self, specs: Iterable[EndpointSpec]) -> None:
         self.specs = tuple(specs)
@@ -24,6 +26,6 @@ class StaticSource:
         """
         return cls(parse_endpoints(texts))
 
-    async def run(self, publish: Publish) -> None:
+    async def run(self, sink: Sink) -> None:
         """Publish the list and return."""
-        publish(self.specs)
+        sink.publish(self.specs)

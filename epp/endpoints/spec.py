@@ -1,17 +1,33 @@
 """How an operator writes an endpoint: `http://host:port,label=value,…`."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Final
 from urllib.parse import SplitResult, urlsplit
 
 from epp.endpoints.types import EndpointSpec
 
-__all__ = ["parse_endpoint", "parse_endpoints"]
+__all__ = ["WrittenUrl", "parse_endpoint", "parse_endpoints", "read_url"]
 
 _EXAMPLE: Final = "write it like http://10.0.0.1:8000 or http://10.0.0.1:8000,zone=a"
 _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 _HOST: Final = re.compile(r"[a-z0-9_]([a-z0-9_.-]*[a-z0-9_.])?|[0-9a-f:.]+", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenUrl:
+    """`scheme://host:port,label=value,…` in its parts; `given_port` is None where the default applies."""
+
+    scheme: str
+    host: str
+    given_port: int | None
+    labels: Mapping[str, str]
+
+    @property
+    def port(self) -> int:
+        """The port that is given, else that of the scheme."""
+        return self.given_port or _DEFAULT_PORTS[self.scheme]
 
 
 def parse_endpoint(text: str) -> EndpointSpec:
@@ -22,16 +38,26 @@ def parse_endpoint(text: str) -> EndpointSpec:
     Raises:
         ValueError: says what is wrong and how to write it. Credentials in the text are not repeated.
     """
+    url = read_url(text, "the endpoint", _EXAMPLE)
+    return EndpointSpec(scheme=url.scheme, host=url.host, port=url.port, labels=url.labels)
+
+
+def read_url(text: str, what: str, example: str) -> WrittenUrl:
+    """The parts of a text that is called `what` in messages, which end in `example`.
+
+    Raises:
+        ValueError: says what is wrong and how to write it. Credentials in the text are not repeated.
+    """
     url, *labels = (part.strip() for part in text.split(","))
-    if not url:
-        raise ValueError(f"the endpoint is empty; {_EXAMPLE}")
-    parts = _split(url)
-    return EndpointSpec(
-        scheme=parts.scheme,
-        host=_host(parts),
-        port=_port(parts),
-        labels=dict(_labels(labels)),
-    )
+    try:
+        parts = _split(url, what)
+        return WrittenUrl(parts.scheme, _host(parts), _port(parts), dict(_labels(labels)))
+    except _FormError as error:
+        raise ValueError(f"{error}; {example}") from None
+
+
+class _FormError(ValueError):
+    """A fault that an example of the right form explains best."""
 
 
 def parse_endpoints(texts: Iterable[str]) -> tuple[EndpointSpec, ...]:
@@ -49,21 +75,23 @@ def parse_endpoints(texts: Iterable[str]) -> tuple[EndpointSpec, ...]:
     return tuple(specs.values())
 
 
-def _split(url: str) -> SplitResult:
+def _split(url: str, what: str) -> SplitResult:
+    if not url:
+        raise _FormError(f"{what} is empty")
     try:
         parts = urlsplit(url if "://" in url else f"http://{url}")
     except ValueError as error:
-        raise ValueError(f"the endpoint is not a URL ({error}); {_EXAMPLE}") from None
+        raise _FormError(f"{what} is not a URL ({error})") from None
     if parts.scheme not in _DEFAULT_PORTS:
-        raise ValueError(f"scheme {parts.scheme!r} is not http or https; {_EXAMPLE}")
+        raise _FormError(f"scheme {parts.scheme!r} is not http or https")
     if "@" in parts.netloc:
-        raise ValueError("the endpoint holds credentials; they are never sent from here, leave them out")
+        raise ValueError(f"{what} holds credentials; they are never sent from here, leave them out")
     if parts.path not in {"", "/"} or parts.query or parts.fragment:
         extra = (
             url.partition("://")[2].partition(parts.netloc)[2] if "://" in url else url[len(parts.netloc) :]
         )
         raise ValueError(
-            f"the endpoint goes on after the port with {extra!r}; give scheme, host and port only, "
+            f"{what} goes on after the port with {extra!r}; give scheme, host and port only, "
             "request paths are kept as clients send them"
         )
     return parts
@@ -72,19 +100,17 @@ def _split(url: str) -> SplitResult:
 def _host(parts: SplitResult) -> str:
     host = parts.hostname or ""
     if not _HOST.fullmatch(host):
-        raise ValueError(f"host {host!r} is not a name or an address; {_EXAMPLE}")
+        raise _FormError(f"host {host!r} is not a name or an address")
     return host
 
 
-def _port(parts: SplitResult) -> int:
+def _port(parts: SplitResult) -> int | None:
     try:
         port = parts.port
     except ValueError:
         port = 0
-    if port is None:
-        return _DEFAULT_PORTS[parts.scheme]
     if port == 0:
-        raise ValueError(f"the port in {parts.netloc!r} is not a number from 1 to 65535; {_EXAMPLE}")
+        raise _FormError(f"the port in {parts.netloc!r} is not a number from 1 to 65535")
     return port
 
 
@@ -93,7 +119,7 @@ def _labels(texts: Iterable[str]) -> Iterable[tuple[str, str]]:
     for text in texts:
         key, equals, value = (part.strip() for part in text.partition("="))
         if not (key and equals):
-            raise ValueError(f"label {text!r} is not of the form key=value; {_EXAMPLE}")
+            raise _FormError(f"label {text!r} is not of the form key=value")
         if key in seen:
             raise ValueError(f"label {key!r} is given twice")
         seen.add(key)

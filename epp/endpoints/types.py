@@ -19,6 +19,7 @@ class EndpointSpec:
     labels: Mapping[str, str] = field(default_factory=lambda: _NO_LABELS)
     uid: str = ""  # pod uid where there is one
     name: str = ""
+    namespace: str = ""
 
     @property
     def address(self) -> str:

@@ -17,7 +17,7 @@ from epp.scheduling.receipt import PredictedHit, render
 
 __all__ = ["DecisionLog"]
 
-Hits = Callable[[Decision, Endpoint], PredictedHit]
+Hits = Callable[[RequestRecord, Endpoint], PredictedHit]
 
 
 class DecisionLog:
@@ -64,7 +64,7 @@ class DecisionLog:
         told = PredictedHit(record.predicted_gpu_tokens, record.predicted_cpu_tokens)
         if self._hits is None:
             return {picked.slot: told}
-        hits = {e.slot: self._hits(decision, e) for e in decision.primary.candidates}
+        hits = {e.slot: self._hits(record, e) for e in decision.primary.candidates}
         return {**hits, picked.slot: told}
 
 

@@ -213,3 +213,41 @@ BUILD: Final = Family(
 CONFIG: Final = Family(
     "epp_config_info", "gauge", "1, with the hash of the configuration in effect.", labels=("hash",)
 )
+RELOADS: Final = Family(
+    "epp_config_reloads_total",
+    "counter",
+    "Changed configuration files, by what came of them.",
+    labels=("result",),
+)
+RELOAD_OK: Final = Family(
+    "epp_config_last_reload_success",
+    "gauge",
+    "1 while what runs is what the configuration files say.",
+)
+SOURCE_ENDPOINTS: Final = Family(
+    "epp_discovery_endpoints", "gauge", "Endpoints that a discovery source knows.", labels=("source",)
+)
+SOURCE_OK: Final = Family(
+    "epp_discovery_last_look_success", "gauge", "1 while looks of the source do not fail.", labels=("source",)
+)
+SOURCE_FAILURES: Final = Family(
+    "epp_discovery_failures_total", "counter", "Looks of a source that failed.", labels=("source",)
+)
+SHADOW_CONFIG: Final = Family(
+    "epp_shadow_config_info", "gauge", "1, with the hash of the shadow configuration.", labels=("hash",)
+)
+SHADOW_REQUESTS: Final = Family(
+    "epp_shadow_requests_total",
+    "counter",
+    "Requests that the shadow configuration decided too, by how its pick compares.",
+    labels=("verdict",),
+)
+SHADOW_HITS: Final = Family(
+    "epp_shadow_predicted_hit_tokens_total",
+    "counter",
+    "Hit tokens that the shadow's views predict, for its own pick and for the one in effect.",
+    labels=("pick", "tier"),
+)
+SHADOW_SECONDS: Final = Family(
+    "epp_shadow_seconds_total", "counter", "Time that the shadow configuration has cost."
+)

@@ -1,7 +1,7 @@
 """The metrics of one router: what is told to them, and the page."""
 
 import platform
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
@@ -10,6 +10,7 @@ from epp.director.record import RequestRecord
 from epp.endpoints.types import Pool
 from epp.observability import families_compat as compat
 from epp.observability import families_own as own
+from epp.observability.change_metrics import change_families
 from epp.observability.exposition import CONTENT_TYPE, Sample, render
 from epp.observability.instruments import Family, LabelCap
 from epp.observability.request_metrics import RequestMetrics, ViewLabels
@@ -22,12 +23,11 @@ _SOURCE_TYPE = ("metrics-data-source",)
 
 @dataclass(frozen=True, slots=True)
 class BuildInfo:
-    """What runs. `config_hash` is of the effective configuration."""
+    """What runs."""
 
     version: str
     commit: str = "unknown"
     build_ref: str = "unknown"
-    config_hash: str = ""
     python_version: str = field(default_factory=platform.python_version)
 
 
@@ -51,7 +51,7 @@ class Metrics:
         self,
         sources: Sources,
         build: BuildInfo,
-        views: tuple[ViewLabels, ...] = (),
+        views: Sequence[ViewLabels] = (),
         options: MetricsOptions | None = None,
     ) -> None:
         options = options or MetricsOptions()
@@ -63,12 +63,16 @@ class Metrics:
             pool=lambda: sources.table.pool,
             models=LabelCap(options.max_models, self._is_known_model),
             fairness=LabelCap(options.max_fairness_ids),
-            views=views,
         )
+        self._requests.use_views(views)
         self._state = StateMetrics(sources, options.pool_name)
         self._scrape_errors: dict[tuple[str, str], int] = {}
         self._poll_errors = 0
         self._observer_errors: dict[str, int] = {}
+
+    def use_views(self, views: Sequence[ViewLabels]) -> None:
+        """Count hits of these views from here on."""
+        self._requests.use_views(views)
 
     def observe(self, record: RequestRecord) -> None:
         """Count a request that has ended."""
@@ -105,7 +109,7 @@ class Metrics:
         yield own.OBSERVER_ERRORS, [((name,), count) for name, count in self._observer_errors.items()]
         yield compat.INFO, [((self._build.commit, self._build.build_ref), 1)]
         yield own.BUILD, [((self._build.version, self._build.python_version), 1)]
-        yield own.CONFIG, [((self._build.config_hash,), 1)]
+        yield from change_families(self._sources.changes)
 
     def _running(self) -> Iterator[Sample]:
         counts: dict[tuple[str, ...], int] = {}

@@ -1,6 +1,6 @@
 """What is counted when a request has ended."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Final
@@ -98,12 +98,11 @@ class RequestMetrics:
         pool: Callable[[], Pool],
         models: LabelCap,
         fairness: LabelCap,
-        views: tuple[ViewLabels, ...] = (),
     ) -> None:
         self._pool = pool
         self._models = models
         self._fairness = fairness
-        self._views = tuple((view, _ViewSeries()) for view in views)
+        self._views: dict[ViewLabels, _ViewSeries] = {}
         self._flows: dict[FlowKey, _FlowSeries] = {}
         self._known: dict[tuple[str | None, str, str, int], tuple[FlowKey, _FlowSeries]] = {}
         self._tokens: dict[str, _TokenSeries] = {}
@@ -115,6 +114,10 @@ class RequestMetrics:
         self._processing = Histogram(bounds.PROCESSING)
         self._decision = Histogram(bounds.ROUTER)
         self._prepare = Histogram(bounds.ROUTER)
+
+    def use_views(self, views: Iterable[ViewLabels]) -> None:
+        """Count hits of these views from here on; those that are as before go on counting."""
+        self._views = {view: self._views.get(view) or _ViewSeries() for view in views}
 
     def flow_key(self, model: str, target: str, fairness_id: str, priority: int) -> FlowKey:
         """Label values of a request, capped; a name that is missing is taken from the other."""
@@ -205,7 +208,7 @@ class RequestMetrics:
         if record.decision is None or there is None:
             return
         matches = record.decision.cycle.matches
-        for view, series in self._views:
+        for view, series in self._views.items():
             match = matches.get(view.plugin_name)
             if match is not None and match.total_blocks:
                 blocks = match.blocks(there.slot)
@@ -218,8 +221,14 @@ class RequestMetrics:
         yield from self._flow_families()
         yield from self._router_families(pool)
         yield from self._token_families(pool)
-        yield compat.INDEXER_HIT_RATIO, [(_labels(view), series.hit_ratio) for view, series in self._views]
-        yield compat.INDEXER_HIT_BYTES, [(_labels(view), series.hit_bytes) for view, series in self._views]
+        yield (
+            compat.INDEXER_HIT_RATIO,
+            [(_labels(view), series.hit_ratio) for view, series in self._views.items()],
+        )
+        yield (
+            compat.INDEXER_HIT_BYTES,
+            [(_labels(view), series.hit_bytes) for view, series in self._views.items()],
+        )
 
     def _flow_families(self) -> Iterator[tuple[Family, list[Sample]]]:
         flows = list(self._flows.items())
@@ -250,7 +259,7 @@ class RequestMetrics:
             yield ("failure", target, *_NOWHERE), count
         for address, series in self._shown(pool):
             spec = pool.by_address[address].spec
-            where = (spec.name or spec.host, "", str(spec.port))
+            where = (spec.name or spec.host, spec.namespace, str(spec.port))
             for target, count in series.attempts.items():
                 yield ("success", target, *where), count
 

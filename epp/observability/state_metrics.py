@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from epp.endpoints.health import PassiveHealth, takes_requests
@@ -12,6 +12,7 @@ from epp.endpoints.table import EndpointTable
 from epp.endpoints.types import Endpoint, EndpointMetrics, Pool
 from epp.observability import families_compat as compat
 from epp.observability import families_own as own
+from epp.observability.change_metrics import Changes
 from epp.observability.exposition import Sample
 from epp.observability.instruments import Family
 
@@ -54,11 +55,12 @@ class Sources:
     health: PassiveHealth
     catalog: ModelCatalog
     now: Callable[[], float]
-    index_views: Sequence[IndexView] = ()
+    index_views: Callable[[], Sequence[IndexView]] = tuple
     running: Callable[[], Mapping[RunningKey, int]] = dict
     bytes_per_token: Callable[[], Mapping[str, float]] = dict
     buffered_bytes: Callable[[], int] = int
     dropped_lines: Callable[[], int] = int
+    changes: Changes = field(default_factory=Changes)
     saturation: Callable[[], float | None] = lambda: None
     file_reloads: Callable[[], Iterable[tuple[str, str, int]]] = tuple
     file_faults: Callable[[], Iterable[tuple[str, bool]]] = tuple
@@ -170,7 +172,7 @@ class StateMetrics:
                 yield name, found.endpoints
 
     def _index_families(self, pool: Pool) -> Iterator[tuple[Family, list[Sample]]]:
-        views = self._sources.index_views
+        views = self._sources.index_views()
         entries = [(view, e, view.entries(e.slot)) for view in views for e in pool.endpoints]
         sums = {id(view): 0 for view in views}
         for view, _, count in entries:

@@ -10,11 +10,13 @@ Rules:
 - **Capacity** counts tokens. Every call that adds evicts what is beyond it, but no more entries than a step
   may cost. The rest is held, and matched, until later calls for the same slot or `sweep` have caught up.
 - **Steps** are bounded: `drop` hides a slot from matches at once and leaves the work to `sweep`.
+- **Views** may come and go at any time. A number stands for one view for ever: what is told to one that was
+  removed does nothing.
 - **Weight.** A block keeps the weight in tokens with which it came into the tree, for all who hold it.
 - No reference cycle is left by what is evicted, so the garbage collector has nothing to find here.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final, cast
 
 from epp.prefix.integrity import check_index
@@ -42,25 +44,43 @@ class Touch:
 
 
 class _View:
-    """One view's residencies and capacities by slot. `hidden` are dropped slots that are not yet clean."""
+    """One view's residencies and capacities by slot.
 
-    __slots__ = ("capacities", "default_tokens", "hidden", "residencies")
+    `column` is its place in the masks of runs. `hidden` are dropped slots that are not yet clean; a view that
+    was removed (`open` is False) keeps its column until there are none.
+    """
 
-    def __init__(self, default_tokens: int) -> None:
+    __slots__ = ("capacities", "column", "default_tokens", "hidden", "open", "residencies")
+
+    def __init__(self, column: int, default_tokens: int) -> None:
+        self.column = column
         self.default_tokens = default_tokens
         self.capacities: dict[int, int] = {}
         self.residencies: dict[int, Residency] = {}
         self.hidden = 0
+        self.open = True
 
 
 class PrefixIndex:
     """See the module. Not thread-safe; every method is one short synchronous step."""
 
-    __slots__ = ("_evictions_per_call", "_excessive", "_stamp", "_tree", "_views")
+    __slots__ = (
+        "_added",
+        "_columns",
+        "_evictions_per_call",
+        "_excessive",
+        "_free",
+        "_stamp",
+        "_tree",
+        "_views",
+    )
 
     def __init__(self, evictions_per_call: int = _EVICTIONS_PER_CALL) -> None:
         self._tree = BlockTree()
-        self._views: list[_View] = []
+        self._views: dict[int, _View] = {}  # by number
+        self._added = 0
+        self._columns: list[_View] = []  # whose each column is, or was
+        self._free: list[int] = []  # columns that are nobody's
         self._stamp = 0
         self._evictions_per_call = evictions_per_call
         # Residencies beyond their capacity, in the order in which `sweep` takes them.
@@ -72,14 +92,41 @@ class PrefixIndex:
         """Adds a view and returns its number. `default_tokens` is the capacity of slots that have no own.
 
         Raises:
-            ValueError: the capacity is negative, or the index already holds blocks.
+            ValueError: the capacity is negative, or the index holds blocks and `make_room` was not called.
         """
         _require_tokens(default_tokens)
-        if self._tree.runs:
-            raise ValueError("views must be added before the index holds blocks")
-        self._views.append(_View(default_tokens))
-        self._tree.views += 1
-        return len(self._views) - 1
+        if not self._free:
+            if self._tree.runs:
+                raise ValueError("the index holds blocks and has no room for another view: see make_room")
+            self._tree.columns += 1
+            self._add_columns(1)
+        view = _View(self._free.pop(), default_tokens)
+        self._columns[view.column] = view
+        number = self._added
+        self._views[number] = view
+        self._added += 1
+        return number
+
+    def make_room(self, views: int) -> Iterator[None]:
+        """Makes it possible to add so many views; to be driven to its end, in steps below a millisecond."""
+        missing = views - len(self._free)
+        if missing > 0:
+            yield from self._tree.widen(missing)
+            self._add_columns(missing)
+
+    def _add_columns(self, count: int) -> None:
+        for column in range(len(self._columns), len(self._columns) + count):
+            self._columns.append(_View(column, 0))
+            self._free.append(column)
+
+    def remove_view(self, number: int) -> None:
+        """Forgets a view with all that it holds; its memory comes back with `sweep`."""
+        view = self._views.pop(number)
+        view.open = False
+        for slot in list(view.residencies):
+            self._drop(view, slot)
+        if not view.hidden:
+            self._free.append(view.column)
 
     def set_capacity(self, view: int, slot: int, tokens: int | None) -> None:
         """Sets what `slot` can hold in `view`; None means not known, and the view's default applies.
@@ -99,15 +146,19 @@ class PrefixIndex:
 
     # -- matching
 
-    def match(self, chain: Sequence[int]) -> list[Segments]:
-        """Who holds how many leading blocks of `chain`, by view.
+    def match(self, chain: Sequence[int], views: Sequence[int] | None = None) -> list[Segments]:
+        """Who holds how many leading blocks of `chain`, in the order of `views` (None: all, as added).
 
         A view's segments are (mask, blocks): each slot whose bit is in the mask holds exactly `blocks` blocks
         from the first one on. Masks are disjoint; blocks are above 0 and descend. A slot in no mask
         holds nothing of the chain.
         """
         path, depth = self._tree.walk(chain)
-        return [view_segments(path, depth, number, view.hidden) for number, view in enumerate(self._views)]
+        known = self._views
+        return [
+            view_segments(path, depth, view.column, view.hidden) if (view := known.get(number)) else []
+            for number in (known if views is None else views)
+        ]
 
     # -- holding
 
@@ -200,19 +251,21 @@ class PrefixIndex:
         The slot is busy until `sweep` has removed its entries; it must not be given to another endpoint
         before. For an endpoint that stays in its slot (its cache was reset) touches are void until then.
         """
-        for number in range(len(self._views)) if view is None else (view,):
-            owner = self._views[number]
-            owner.capacities.pop(slot, None)
-            residency = owner.residencies.pop(slot, None)
-            if residency is not None:
-                residency.open = False
-                residency.capacity_tokens = 0
-                owner.hidden |= residency.bit
-                self._excessive[residency] = None
+        for owner in self._views.values() if view is None else (self._views[view],):
+            self._drop(owner, slot)
+
+    def _drop(self, view: _View, slot: int) -> None:
+        view.capacities.pop(slot, None)
+        residency = view.residencies.pop(slot, None)
+        if residency is not None:
+            residency.open = False
+            residency.capacity_tokens = 0
+            view.hidden |= residency.bit
+            self._excessive[residency] = None
 
     def busy(self, slot: int) -> bool:
         """Whether entries of a dropped owner of `slot` still wait to be swept."""
-        return any(view.hidden >> slot & 1 for view in self._views)
+        return any(view.hidden >> slot & 1 for view in self._columns)
 
     def sweep(self, budget: int) -> bool:
         """Does up to `budget` evictions (1 to 2 µs each) that other calls left; True when none are left.
@@ -227,25 +280,30 @@ class PrefixIndex:
 
     def blocks(self, view: int, slot: int) -> int:
         """Prefix blocks that `slot` holds in `view`."""
-        residency = self._views[view].residencies.get(slot)
+        residency = self._known(view, slot)
         return residency.blocks if residency is not None else 0
 
     def tokens(self, view: int, slot: int) -> int:
         """Tokens that `slot` holds in `view`, occupancies included."""
-        residency = self._views[view].residencies.get(slot)
+        residency = self._known(view, slot)
         return residency.tokens if residency is not None else 0
+
+    def _known(self, view: int, slot: int) -> Residency | None:
+        owner = self._views.get(view)
+        return owner.residencies.get(slot) if owner is not None else None
 
     def size(self, view: int) -> int:
         """Index entries of a view: blocks, summed over its slots."""
-        return sum(residency.blocks for residency in self._views[view].residencies.values())
+        return sum(residency.blocks for residency in self.residencies(view))
 
     def nodes(self) -> int:
         """Runs in the tree, whoever holds them."""
         return self._tree.runs
 
-    def residencies(self) -> list[Residency]:
-        """The LRU lists of all slots, view by view; for reading only."""
-        return [residency for view in self._views for residency in view.residencies.values()]
+    def residencies(self, view: int) -> list[Residency]:
+        """The LRU lists of a view, one a slot; for reading only."""
+        owner = self._views.get(view)
+        return list(owner.residencies.values()) if owner is not None else []
 
     def check_integrity(self) -> None:
         """Compares the whole index with itself. Slow: visits every run and entry.
@@ -253,16 +311,18 @@ class PrefixIndex:
         Raises:
             ValueError: naming the first rule that is broken, and where.
         """
-        known = {residency for view in self._views for residency in view.residencies.values()}
+        known = {residency for view in self._views.values() for residency in view.residencies.values()}
         check_index(self._tree, known | self._excessive.keys(), self._excessive)
 
     def _residency(self, view: int, slot: int) -> Residency | None:
-        """The slot's residency, made on first use; None while the slot is busy."""
-        owner = self._views[view]
+        """The slot's residency, made on first use; None while the slot is busy, or when the view is gone."""
+        owner = self._views.get(view)
+        if owner is None:
+            return None
         residency = owner.residencies.get(slot)
         if residency is None and not owner.hidden >> slot & 1:
             capacity = owner.capacities.get(slot, owner.default_tokens)
-            residency = owner.residencies[slot] = Residency(view, slot, capacity)
+            residency = owner.residencies[slot] = Residency(owner.column, slot, capacity)
         return residency
 
     def _evict(self, residency: Residency, budget: int) -> int:
@@ -281,8 +341,14 @@ class PrefixIndex:
         if residency in self._excessive:
             del self._excessive[residency]
             if not residency.open:
-                self._views[residency.view].hidden ^= residency.bit
+                self._clean(self._columns[residency.column], residency)
         return budget
+
+    def _clean(self, view: _View, residency: Residency) -> None:
+        """The last entry of a dropped residency is gone."""
+        view.hidden ^= residency.bit
+        if not view.open and not view.hidden:
+            self._free.append(view.column)
 
 
 def _require_tokens(tokens: int) -> int:

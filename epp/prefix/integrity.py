@@ -58,18 +58,19 @@ def _check_run(run: Run) -> None:
     held = list(run.masks)
     for residency, hold in run.holds.items():
         _require(hold.run is run and hold.residency is residency, f"{name} has a hold of another run")
-        full = run.masks[residency.view] & residency.bit != 0
+        full = run.masks[residency.column] & residency.bit != 0
         _require(full == (hold.hi == run.end), f"a mask of {name} is wrong about slot {residency.slot}")
-        held[residency.view] |= residency.bit
+        held[residency.column] |= residency.bit
     above = run.parent
     _require((above.end if above else 0) == run.start, f"{name} does not begin where its parent ends")
-    for view, mask in enumerate(held):
-        _require(not above or not mask & ~above.masks[view], f"{name} is held without its parent")
+    for column, mask in enumerate(held):
+        held_above = above.masks[column] if above and column < len(above.masks) else 0
+        _require(not above or not mask & ~held_above, f"{name} is held without its parent")
 
 
 def _check_residency(residency: Residency, excessive: Collection[Residency]) -> int:
     """Checks one LRU list and returns how many runs its holds cover in full."""
-    name = f"slot {residency.slot} of view {residency.view}"
+    name = f"slot {residency.slot} of column {residency.column}"
     ages: dict[Run, int] = {}
     full = blocks = tokens = 0
     for age, entry in enumerate(_entries(residency)):
@@ -110,7 +111,7 @@ def _pieces(hold: Hold, name: str) -> list[Run]:
     while run.parent is not None and hold.lo < run.start:
         above = run.parent
         joined = above.lower is run and above.weight == run.weight and residency not in above.holds
-        held = above.masks[residency.view] & residency.bit != 0
+        held = above.masks[residency.column] & residency.bit != 0
         _require(joined and held, f"{name} has a hold that does not reach {_name(above)}")
         pieces.append(above)
         run = above

@@ -13,7 +13,7 @@ Segments = list[tuple[int, int]]
 _by_end = attrgetter("hi")
 
 
-def view_segments(path: Sequence[Run], depth: int, view: int, hidden: int) -> Segments:
+def view_segments(path: Sequence[Run], depth: int, column: int, hidden: int) -> Segments:
     """Who holds how much of a path in a view: (mask, blocks), most blocks first, no slot of `hidden`.
 
     `path` is followed up to `depth`, which lies in its last run. Holders only get fewer on the way down, so a
@@ -27,9 +27,9 @@ def view_segments(path: Sequence[Run], depth: int, view: int, hidden: int) -> Se
     found: Segments = []
     held = 0
     for run in path:
-        reached = run.masks[view]
+        reached = run.masks[column]
         if run.short:
-            held = _pass_short_holds(found, held, run, depth, view)
+            held = _pass_short_holds(found, held, run, depth, column)
         elif held != reached:
             if held:
                 found.append((held ^ reached, run.start))
@@ -42,12 +42,12 @@ def view_segments(path: Sequence[Run], depth: int, view: int, hidden: int) -> Se
     return found
 
 
-def _pass_short_holds(found: Segments, held: int, run: Run, depth: int, view: int) -> int:
+def _pass_short_holds(found: Segments, held: int, run: Run, depth: int, column: int) -> int:
     """Goes through a run in which holds end: adds their segments to `found`, returns who is left."""
-    reached = run.masks[view]
+    reached = run.masks[column]
     ending = []
     for hold in run.short:
-        if hold.residency.view == view:
+        if hold.residency.column == column:
             reached |= hold.residency.bit
             ending.append(hold)
     if held != reached and held:

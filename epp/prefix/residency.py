@@ -32,7 +32,7 @@ class Residency(Link):
     the size of the rest.
 
     Attributes:
-        view: number of the view.
+        column: of its view in the masks of runs.
         slot: number of the endpoint's slot.
         bit: the slot's bit in masks.
         capacity_tokens: eviction starts above this.
@@ -41,12 +41,12 @@ class Residency(Link):
         open: False once the slot was dropped; what is left only waits to be swept.
     """
 
-    __slots__ = ("bit", "blocks", "capacity_tokens", "open", "slot", "tokens", "view")
+    __slots__ = ("bit", "blocks", "capacity_tokens", "column", "open", "slot", "tokens")
 
-    def __init__(self, view: int, slot: int, capacity_tokens: int) -> None:
+    def __init__(self, column: int, slot: int, capacity_tokens: int) -> None:
         self.newer = self
         self.older = self
-        self.view = view
+        self.column = column
         self.slot = slot
         self.bit = 1 << slot
         self.capacity_tokens = capacity_tokens

@@ -23,7 +23,7 @@ class Run:
         children: how many runs follow it.
         lower: the run that this one was cut from, while that exists (see `Hold`).
         weight: tokens of one block, fixed when the run is made.
-        masks: by view, the slots that hold the whole run.
+        masks: by the column of a view, the slots that hold the whole run.
         short: holds that end inside the run, at most `MAX_SHORT` between two calls of the index.
         holds: the holds that end in this run, by whom.
     """
@@ -60,15 +60,15 @@ class Run:
     def admit(self, residency: Residency) -> None:
         """Enters a holder in its view's mask."""
         masks = list(self.masks)
-        mask = masks[residency.view]
+        mask = masks[residency.column]
         # Most runs have one holder a view; the residency's own integer costs them no memory.
-        masks[residency.view] = mask | residency.bit if mask else residency.bit
+        masks[residency.column] = mask | residency.bit if mask else residency.bit
         self.masks = tuple(masks)
 
     def dismiss(self, residency: Residency) -> None:
         """Strikes a holder out of its view's mask."""
         masks = list(self.masks)
-        masks[residency.view] ^= residency.bit
+        masks[residency.column] ^= residency.bit
         self.masks = tuple(masks)
 
     def common_depth(self, chain: Sequence[int]) -> int:

@@ -47,22 +47,21 @@ class IndexDump(msgspec.Struct):
     held: list[HeldDump]
 
 
-def dump_index(index: PrefixIndex, views: Sequence[str], endpoints: Mapping[int, str]) -> Iterator[bytes]:
+def dump_index(index: PrefixIndex, views: Mapping[int, str], endpoints: Mapping[int, str]) -> Iterator[bytes]:
     """The dump as JSON in slices; `views` are names by number, `endpoints` by slot, others are left out."""
     numbers: dict[Run, int] = {}
-    yield b'{"views":%b,"held":[' % _encode(list(views))
+    yield b'{"views":%b,"held":[' % _encode(list(views.values()))
     separator = b""
-    for residency in index.residencies():
-        if residency.slot in endpoints:
-            yield separator + _encode(_held(residency, views, endpoints, numbers))
-            separator = b","
+    for number, name in views.items():
+        for residency in index.residencies(number):
+            if residency.slot in endpoints:
+                yield separator + _encode(_held(residency, name, endpoints[residency.slot], numbers))
+                separator = b","
     yield b"]}"
 
 
-def _held(
-    residency: Residency, views: Sequence[str], endpoints: Mapping[int, str], numbers: dict[Run, int]
-) -> HeldDump:
-    held = HeldDump(views[residency.view], endpoints[residency.slot], [], [])
+def _held(residency: Residency, view: str, endpoint: str, numbers: dict[Run, int]) -> HeldDump:
+    held = HeldDump(view, endpoint, [], [])
     for entry in residency.entries():
         if isinstance(entry, Occupancy):
             held.lru.append((-1, entry.tokens))

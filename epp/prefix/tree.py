@@ -7,7 +7,7 @@ milliseconds when it grows (the low bits place a key inside its shard).
 """
 
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from epp.prefix.residency import Residency
@@ -27,12 +27,26 @@ _WEIGHT_TOLERANCE: Final = 16
 class BlockTree:
     """All runs, and the only code that changes their shape or who holds them."""
 
-    __slots__ = ("runs", "shards", "views")
+    __slots__ = ("columns", "runs", "shards")
 
     def __init__(self) -> None:
         self.shards: list[dict[int, Run]] = [{} for _ in range(1 << _SHARD_BITS)]
         self.runs = 0
-        self.views = 0
+        self.columns = 0
+
+    def widen(self, columns: int) -> Iterator[None]:
+        """Gives the masks of all runs so many more columns, a shard at a time.
+
+        Between two steps the tree may be used; runs made meanwhile have them all.
+        """
+        self.columns += columns
+        for shard in self.shards:
+            for run in shard.values():
+                run.masks = self._padded(run.masks)
+            yield
+
+    def _padded(self, masks: tuple[int, ...]) -> tuple[int, ...]:
+        return masks + (0,) * (self.columns - len(masks))
 
     def walk(self, chain: Sequence[int]) -> tuple[list[Run], int]:
         """The runs that `chain` passes through and the depth up to which they hold its hashes."""
@@ -79,7 +93,7 @@ class BlockTree:
         shard = self.shards[hashes[0] >> SHARD_SHIFT]
         if hashes[0] in shard:  # the hash of another prefix, see `walk`
             return
-        run = shard[hashes[0]] = Run(tip, depth, hashes, weight, (0,) * self.views)
+        run = shard[hashes[0]] = Run(tip, depth, hashes, weight, (0,) * self.columns)
         self.runs += 1
         if tip is not None:
             tip.children += 1
@@ -96,7 +110,7 @@ class BlockTree:
         leaf.last = hashes[-1]
         # Nothing lies below a leaf, so everyone who holds it is registered with it.
         leaf.short = tuple(leaf.holds.values())
-        leaf.masks = (0,) * self.views
+        leaf.masks = (0,) * self.columns
 
     def cut(self, run: Run, depth: int) -> Run:
         """Cuts `run` at `depth`, strictly inside it, and returns the new run above the cut.
@@ -109,7 +123,7 @@ class BlockTree:
         Costs the same for any number of holders: only the short ones are looked at.
         """
         length = depth - run.start
-        head = Run(run.parent, run.start, run.hashes[:length], run.weight, run.masks)
+        head = Run(run.parent, run.start, run.hashes[:length], run.weight, self._padded(run.masks))
         head.children = 1
         head.lower = run
         for hold in run.short:
@@ -142,7 +156,7 @@ class BlockTree:
         if hold is None:
             hold = run.holds[residency] = Hold(residency, run)
             residency.append(hold)
-            if run.masks[residency.view] & residency.bit:
+            if run.masks[residency.column] & residency.bit:
                 below = hold_below(run, residency)
                 hold.lo, hold.hi, below.lo = below.lo, run.end, run.end
         else:

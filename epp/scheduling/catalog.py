@@ -1,5 +1,6 @@
 """The plugin types of scheduling, in one list."""
 
+from epp.scheduling.file_discovery import file_discovery_type
 from epp.scheduling.filters.by_label import ByLabelFilter, ByLabelParameters
 from epp.scheduling.filters.header_based_testing import HeaderBasedTestingFilter
 from epp.scheduling.filters.label_selector import (
@@ -219,4 +220,5 @@ def _others() -> list[PluginType]:
             ApproxPrefixCacheProducer.build,
             "One view of the prefix index.",
         ),
+        file_discovery_type(),
     ]

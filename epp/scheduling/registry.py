@@ -30,6 +30,7 @@ class PluginKind(enum.StrEnum):
     PICKER = "picker"
     HANDLER = "profile handler"
     PRODUCER = "producer"
+    DISCOVERY = "discovery"
     DETECTOR = "saturation detector"  # also a filter, where a profile names it
     INERT = "inert"  # accepted for compatibility, means nothing here; its doc says why
 

@@ -2,7 +2,14 @@
 
 import pytest
 
-from epp.app.options import core_options, proxy_settings, staleness_s, upstream_settings
+from epp.app.options import (
+    core_options,
+    log_shadow_failures,
+    proxy_settings,
+    staleness_s,
+    upstream_settings,
+)
+from epp.clock import ManualClock
 from epp.config.settings import (
     ClientSettings,
     HealthSettings,
@@ -103,3 +110,15 @@ def test_the_front_door_gets_its_limits():
     assert (settings.max_request_bytes, settings.max_buffered_bytes, settings.max_requests) == (7, 8, 9)
     assert settings.drain_timeout_s == 10.0
     assert (settings.expose_endpoint, settings.stream_error_event) == (False, True)
+
+
+def test_failures_of_the_shadow_are_logged_not_more_often_than_each_half_minute(caplog):
+    clock = ManualClock()
+    failed = log_shadow_failures(clock)
+    for _ in range(3):
+        failed(ValueError("oops"))
+    clock.advance(31.0)
+    failed(ValueError("oops"))
+
+    assert [r.message for r in caplog.records] == ["the shadow configuration failed: ValueError('oops')"] * 2
+    assert caplog.records[1].suppressed == 2

@@ -1,9 +1,11 @@
 """Whether requests should be sent here, and if not, why."""
 
 from epp.app.readiness import readiness
+from epp.app.reload import ReloadReport
 from epp.compose import CoreOptions, compose
 from epp.config import load_config
 from epp.config.builtin import builtin_config
+from epp.discovery.discovery import SourceReport
 from epp.endpoints.spec import parse_endpoint
 from epp.endpoints.types import EndpointMetrics
 
@@ -25,13 +27,47 @@ def test_endpoints_that_were_never_asked_count_as_ready():
     state = readiness(pool(A, B), 1.0, draining=False, failed={})
 
     assert (state.ready, state.reasons) == (True, ())
-    assert state.detail == {"endpoints": {A: "ready", B: "ready"}, "config_hash": CONFIG.hash}
+    assert state.detail == {
+        "endpoints": {A: "ready", B: "ready"},
+        "discovery": {},
+        "config_hash": CONFIG.hash,
+        "config_problems": {},
+    }
 
 
 def test_without_endpoints_it_is_not_ready():
     state = readiness(pool(), 1.0, draining=False, failed={})
 
-    assert (state.ready, state.reasons) == (False, ("no endpoints are configured",))
+    assert (state.ready, state.reasons) == (
+        False,
+        ("no endpoint is known; detail says what discovery found",),
+    )
+
+
+def test_the_detail_says_how_each_source_is_doing():
+    sources = (
+        SourceReport("file e.yaml", None, "e.yaml cannot be read: No such file or directory", 3),
+        SourceReport("dns http://vllm:80", 0, None, 0),
+    )
+
+    without = readiness(pool(), 1.0, draining=False, failed={}, sources=sources)
+    with_one = readiness(pool(A), 1.0, draining=False, failed={}, sources=sources)
+
+    assert without.reasons == ("no endpoint is known; detail says what discovery found",)
+    assert without.detail["discovery"] == with_one.detail["discovery"]
+    assert with_one.ready
+    assert with_one.detail["discovery"] == {
+        "file e.yaml": {"endpoints": None, "problem": "e.yaml cannot be read: No such file or directory"},
+        "dns http://vllm:80": {"endpoints": 0, "problem": None},
+    }
+
+
+def test_a_faulty_configuration_file_is_told_and_does_not_matter():
+    reload = ReloadReport({"success": 1, "failure": 1}, {"c.yaml": "is faulty"})
+    state = readiness(pool(A), 1.0, draining=False, failed={}, reload=reload)
+
+    assert state.ready
+    assert state.detail["config_problems"] == {"c.yaml": "is faulty"}
 
 
 def test_a_drain_and_dead_tasks_are_reasons_whatever_the_endpoints_are():

@@ -9,21 +9,22 @@ from epp.errors import ConfigError
 @pytest.fixture
 def started(monkeypatch):
     """What would be served, without serving it; an exception in `error` is raised instead."""
-    calls, error = [], []
+    calls, error, shadows = [], [], []
 
-    def pretend(settings, config, on_started=None):
+    def pretend(settings, config, on_started=None, *, shadow=None):
         calls.append((settings, config))
+        shadows.append(shadow)
         if error:
             raise error[0]
 
     monkeypatch.setattr(serve, "serve", pretend)
     for name in ("EPP_ENDPOINT", "EPP_CONFIG", "EPP_PORT", "EPP_SETTINGS"):
         monkeypatch.delenv(name, raising=False)
-    return calls, error
+    return calls, error, shadows
 
 
 def test_flags_become_settings_and_the_built_in_configuration_is_used(started):
-    calls, _ = started
+    calls, _, shadows = started
 
     status = main(
         ["serve", "--endpoint", "http://10.0.0.1:8000,zone=a", "--endpoint", "10.0.0.2", "--port", "0"]
@@ -34,14 +35,40 @@ def test_flags_become_settings_and_the_built_in_configuration_is_used(started):
     assert [endpoint.address for endpoint in settings.endpoint] == ["10.0.0.1:8000", "10.0.0.2:80"]
     assert settings.port == 0
     assert config.source == "built-in default.yaml"
+    assert shadows == [None]
 
 
 def test_the_named_configuration_is_used(started):
-    calls, _ = started
+    calls, _, _ = started
 
     main(["serve", "--endpoint", "10.0.0.1", "--config", "config/tiered-prefix-cpu.yaml"])
 
     assert calls[0][1].source == "config/tiered-prefix-cpu.yaml"
+
+
+def test_a_shadow_configuration_is_read_too(started):
+    main(["serve", "--endpoint", "10.0.0.1", "--shadow-config", "config/no-prefix.yaml"])
+
+    assert started[2][0].source == "config/no-prefix.yaml"
+
+
+@pytest.mark.parametrize(
+    "flags", [["--discovery-file", "missing.yaml"], ["--discovery-dns", "http://vllm.internal:8000"]]
+)
+def test_endpoints_that_are_yet_to_be_found_are_enough(started, flags):
+    assert main(flags) == 0
+    assert started[0][0][0].endpoint == ()
+
+
+def test_endpoints_that_the_configuration_names_are_enough(started, tmp_path):
+    file = tmp_path / "c.yaml"
+    file.write_text(
+        "apiVersion: llm-d.ai/v1alpha1\nkind: EndpointPickerConfig\n"
+        "plugins: [{type: queue-scorer}, {type: file-discovery, parameters: {path: e.yaml}}]\n"
+        "dataLayer: {discovery: {pluginRef: file-discovery}}\n"
+    )
+
+    assert main(["--config", str(file)]) == 0
 
 
 def test_without_an_endpoint_it_is_a_configuration_error_that_helps(started, capsys):

@@ -140,9 +140,7 @@ def test_two_names_of_the_data_layer_are_one_too_many():
     ]
 
 
-@pytest.mark.parametrize(
-    "key", ["discovery", "peerDiscovery", "crossReplicaSyncerPluginRef", "crossReplicaSyncInterval"]
-)
+@pytest.mark.parametrize("key", ["peerDiscovery", "crossReplicaSyncerPluginRef", "crossReplicaSyncInterval"])
 def test_what_the_data_layer_cannot_do_yet_is_refused(key):
     assert problems_of(f"dataLayer: {{{key}: x}}\n{SCORER}") == [
         f"dataLayer.{key} (line 3): {key}: not yet supported; remove it"

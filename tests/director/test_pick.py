@@ -119,7 +119,7 @@ def test_the_header_line_is_of_the_endpoint_that_got_the_request():
     pool = Pool(n=2)
     exchange, first = pool.send(PROMPT)
     second = pool.director.next_after_failure(exchange, Failure(FailureKind.BROKEN), 1.1)
-    line = receipt_line(pool.core.state, exchange)
+    line = receipt_line(exchange)
 
     assert line.startswith(f"{second.address} total=")
     assert first.address in line
@@ -129,14 +129,14 @@ def test_there_is_no_line_without_a_dispatch():
     pool = Pool(n=1)
     exchange = pool.open({"model": "m", "prompt": PROMPT})
 
-    assert receipt_line(pool.core.state, exchange) is None
+    assert receipt_line(exchange) is None
 
 
 def test_there_is_no_receipt_without_a_decision():
     pool = Pool(n=1)
 
     with pytest.raises(ValueError, match="not scheduled"):
-        receipt(pool.core.state, Exchange(HEAD, 1.0), pool.endpoint(1))
+        receipt(Exchange(HEAD, 1.0, pool.core.state), pool.endpoint(1))
 
 
 def test_a_fallback_that_came_back_as_another_pod_has_no_line():
@@ -149,4 +149,4 @@ def test_a_fallback_that_came_back_as_another_pod_has_no_line():
     second = pool.director.next_after_failure(exchange, Failure(FailureKind.BROKEN), 1.1)
 
     assert second.address == other.address
-    assert receipt_line(pool.core.state, exchange) is None
+    assert receipt_line(exchange) is None

@@ -6,25 +6,27 @@ from epp.discovery.source import Source
 from epp.discovery.static import StaticSource
 from epp.endpoints.ledger import Ledger
 from epp.endpoints.table import EndpointTable
+from tests.discovery.kit import Recorder, addresses
 
 
-async def test_the_list_is_published_once_as_a_whole():
-    published = []
+async def test_the_list_is_published_once_and_the_source_ends():
+    recorder = Recorder()
     source: Source = StaticSource.parse(["http://10.0.0.1:8000,zone=a", "http://10.0.0.2:8000"])
 
-    await source.run(published.append)
+    await source.run(recorder)
 
-    assert [[(s.address, dict(s.labels)) for s in specs] for specs in published] == [
-        [("10.0.0.1:8000", {"zone": "a"}), ("10.0.0.2:8000", {})]
-    ]
+    assert recorder.heard == [("publish", ["10.0.0.1:8000", "10.0.0.2:8000"])]
+    assert [dict(s.labels) for s in recorder.specs] == [{"zone": "a"}, {}]
 
 
 async def test_what_is_published_is_what_the_table_holds():
     table = EndpointTable(Ledger(), lambda _: None, lambda _: True)
+    recorder = Recorder()
 
-    await StaticSource.parse(["http://h:2", "http://h:1"]).run(lambda specs: table.sync(specs, 0.0))
+    await StaticSource.parse(["http://h:2", "http://h:1"]).run(recorder)
+    table.sync(recorder.specs, 0.0)
 
-    assert [e.address for e in table.pool.endpoints] == ["h:2", "h:1"]
+    assert addresses(e.spec for e in table.pool.endpoints) == ["h:2", "h:1"]
 
 
 def test_malformed_lists_are_refused():

@@ -53,9 +53,12 @@ def fleet(stack, monkeypatch):
 
 @pytest.fixture
 def route(stack, tmp_path):
-    """Starts a router in front of servers or URLs, with settings by name; it logs to files."""
+    """Starts a router in front of servers or URLs, with settings by name; it logs to files.
 
-    async def start(*endpoints, config=DEFAULT_CONFIG, **changes):
+    `config` and `shadow` are loaded configurations, `files` the settings that name their files.
+    """
+
+    async def start(*endpoints, config=DEFAULT_CONFIG, shadow=None, files=None, **changes):
         urls = [getattr(endpoint, "url", endpoint) for endpoint in endpoints]
         settings = Settings(
             host="127.0.0.1",
@@ -65,7 +68,8 @@ def route(stack, tmp_path):
             drain_timeout_s=2.0,
             access_log=AccessLogSettings(file=str(tmp_path / "access.log")),
         )
-        return await stack.enter_async_context(running_router(replace(settings, **changes), config))
+        settings = replace(settings, **changes, **(files or {}))
+        return await stack.enter_async_context(running_router(settings, config, shadow))
 
     return start
 

@@ -100,7 +100,7 @@ class Router:
 
 @contextlib.asynccontextmanager
 async def running_router(
-    settings: Settings, config: EffectiveConfig = DEFAULT_CONFIG
+    settings: Settings, config: EffectiveConfig = DEFAULT_CONFIG, shadow: EffectiveConfig | None = None
 ) -> AsyncIterator[Router]:
     """`serve` in the running loop, one at a time, since it takes the process's signals.
 
@@ -108,7 +108,7 @@ async def running_router(
     """
     handlers, level = logging.root.handlers[:], logging.root.level
     started: asyncio.Future[Started] = asyncio.get_running_loop().create_future()
-    serving = asyncio.create_task(serve_async(settings, config, started.set_result))
+    serving = asyncio.create_task(serve_async(settings, config, started.set_result, shadow=shadow))
     try:
         await asyncio.wait({serving, started}, return_when=asyncio.FIRST_COMPLETED)
         if serving.done():

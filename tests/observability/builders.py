@@ -10,6 +10,7 @@ from epp.endpoints.ledger import Ledger
 from epp.endpoints.models import ModelCatalog
 from epp.endpoints.table import EndpointTable
 from epp.endpoints.types import EndpointMetrics, EndpointSpec, ModelInfo
+from epp.observability.change_metrics import Changes
 from epp.observability.metrics import BuildInfo, IndexView, Metrics, MetricsOptions, Sources, ViewLabels
 from epp.request.types import Api, InferenceRequest, Prompt
 from epp.response.types import Usage
@@ -29,7 +30,9 @@ def address(number: int) -> str:
 class World:
     """`endpoints` endpoints that serve the model m, scraped at the clock's time, and metrics over them."""
 
-    def __init__(self, endpoints: int = 2, *, told: bool = True, **options) -> None:
+    def __init__(
+        self, endpoints: int = 2, *, told: bool = True, changes: dict | None = None, **options
+    ) -> None:
         self.clock = ManualClock()
         self.ledger = Ledger()
         self.table = EndpointTable(self.ledger, lambda _: None, lambda _: True)
@@ -49,14 +52,15 @@ class World:
                 health=self.health,
                 catalog=self.catalog,
                 now=self.clock.monotonic,
-                index_views=(self.view("gpu"), self.view("cpu")),
+                index_views=lambda: (self.view("gpu"), self.view("cpu")),
                 running=lambda: self.running,
                 bytes_per_token=lambda: {"m": 4.25},
                 buffered_bytes=lambda: 12345,
                 dropped_lines=lambda: 6,
+                changes=Changes(**{"config_hash": lambda: "h4sh", **(changes or {})}),
                 saturation=lambda: self.saturation,
             ),
-            BuildInfo("1.2.3", "abc", "main", "h4sh", "3.11.7"),
+            BuildInfo("1.2.3", "abc", "main", "3.11.7"),
             (GPU, CPU),
             MetricsOptions(pool_name="fleet", **options),
         )

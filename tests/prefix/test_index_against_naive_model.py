@@ -1,5 +1,6 @@
 """The index against a model that keeps one ordered dictionary of blocks for each view and slot."""
 
+import itertools
 from collections import OrderedDict
 from dataclasses import dataclass, field
 
@@ -101,20 +102,20 @@ class Pair:
     def __init__(self, evictions_per_call):
         self.index = PrefixIndex(evictions_per_call)
         self.model = NaiveIndex()
-        for _ in range(VIEWS):
-            self.index.add_view(24)
+        self.numbers = [self.index.add_view(24) for _ in range(VIEWS)]
+        self.room = iter(())
         self.touches: list[tuple[Touch, tuple]] = []
         self.occupancies: list[tuple[Occupancy, tuple]] = []
         self.void = set()
         self.chains = {"a", "b"}
 
     def hidden(self, view, slot):
-        return self.index._views[view].hidden >> slot & 1
+        return self.index._views[self.numbers[view]].hidden >> slot & 1
 
     def touch(self, view, slot, text, block_tokens):
         self.chains.add(text)
         chain = chain_of(text)
-        touch = self.index.touch(view, slot, chain, block_tokens)
+        touch = self.index.touch(self.numbers[view], slot, chain, block_tokens)
         if not self.hidden(view, slot):
             self.touches.append((touch, self.model.touch(view, slot, chain, block_tokens)))
 
@@ -126,7 +127,7 @@ class Pair:
 
     def occupy(self, view, slot, tokens):
         name = view, slot, f"occupancy {len(self.occupancies)}"
-        self.occupancies.append((self.index.occupy(view, slot, tokens), name))
+        self.occupancies.append((self.index.occupy(self.numbers[view], slot, tokens), name))
         if self.hidden(view, slot):
             self.void.add(name)
         else:
@@ -148,15 +149,33 @@ class Pair:
             self.void.add(name)
 
     def set_capacity(self, view, slot, tokens):
-        self.index.set_capacity(view, slot, tokens)
+        self.index.set_capacity(self.numbers[view], slot, tokens)
         self.model.set_capacity(view, slot, tokens)
 
     def drop(self, slot, view):
-        self.index.drop(slot, view)
+        self.index.drop(slot, view if view is None else self.numbers[view])
         for number in range(VIEWS) if view is None else (view,):
-            self.model.drop(number, slot)
-            self.touches = [pair for pair in self.touches if pair[1][:2] != (number, slot)]
-            self.void |= {name for _, name in self.occupancies if name[:2] == (number, slot)}
+            self.forget(number, slot)
+
+    def forget(self, view, slot):
+        self.model.drop(view, slot)
+        self.touches = [pair for pair in self.touches if pair[1][:2] != (view, slot)]
+        self.void |= {name for _, name in self.occupancies if name[:2] == (view, slot)}
+
+    def make_room(self, steps):
+        """A part of the way; the rest comes with another call, or when a view is replaced."""
+        for _ in range(steps):
+            if next(self.room, "done") == "done":
+                self.room = self.index.make_room(2)
+
+    def replace(self, view):
+        for _ in itertools.chain(self.room, self.index.make_room(1)):
+            pass
+        self.room = iter(())
+        self.index.remove_view(self.numbers[view])
+        self.numbers[view] = self.index.add_view(24)
+        for slot in range(SLOTS):
+            self.forget(view, slot)
 
     def sweep(self, budget):
         self.index.sweep(budget)
@@ -165,12 +184,14 @@ class Pair:
         self.index.check_integrity()
         for view in range(VIEWS):
             for slot in range(SLOTS):
-                assert self.index.tokens(view, slot) == self.model.tokens(view, slot)
-                assert self.index.blocks(view, slot) == self.model.blocks(view, slot)
-            assert self.index.size(view) == sum(self.model.blocks(view, slot) for slot in range(SLOTS))
+                assert self.index.tokens(self.numbers[view], slot) == self.model.tokens(view, slot)
+                assert self.index.blocks(self.numbers[view], slot) == self.model.blocks(view, slot)
+            assert self.index.size(self.numbers[view]) == sum(
+                self.model.blocks(view, slot) for slot in range(SLOTS)
+            )
         for text in self.chains:
             chain = chain_of(text)
-            for view, segments in enumerate(self.index.match(chain)):
+            for view, segments in enumerate(self.index.match(chain, self.numbers)):
                 blocks = [count for _, count in segments]
                 assert blocks == sorted(blocks, reverse=True)
                 found = {}
@@ -201,6 +222,8 @@ def operations(block_tokens, sweeps):
             st.tuples(st.just("release"), numbers),
             st.tuples(st.just("set_capacity"), views, slots, st.integers(0, 40)),
             st.tuples(st.just("drop"), slots, st.one_of(st.none(), views)),
+            st.tuples(st.just("make_room"), st.integers(1, 300)),
+            st.tuples(st.just("replace"), views),
             sweeps,
         ),
         min_size=15,

@@ -635,9 +635,89 @@ def test_j04_dropping_or_undoing_what_is_not_held_leaves_nothing_behind():
     assert index.nodes() == 0
 
 
-def test_views_are_added_before_blocks():
+# -- views that come and go
+
+
+def room_for(index, views):
+    """Make room; how many steps that took."""
+    return sum(1 for _ in index.make_room(views))
+
+
+def test_an_index_that_holds_blocks_takes_a_view_only_when_room_was_made():
     index = tiers(9)
     serve(index, 0, "aaaa")
 
-    with pytest.raises(ValueError, match="views must be added before the index holds blocks"):
+    with pytest.raises(ValueError, match="no room for another view: see make_room"):
         index.add_view()
+    assert room_for(index, 1) == 256
+    assert index.add_view() == 1
+    with pytest.raises(ValueError, match="no room for another view: see make_room"):
+        index.add_view()
+
+
+def test_a_view_that_is_added_starts_empty_and_the_others_keep_what_they_hold():
+    index = tiers(9, 9)
+    serve(index, 0, "aaaabbbb")
+    room_for(index, 1)
+    added = index.add_view(3 * 4)
+    serve(index, 1, "aaaabbbbcccc", added)
+    index.check_integrity()
+
+    assert index.match(chain("aaaabbbbcccc")) == [[(E1, 2)], [], [(E2, 3)]]
+    assert index.match(chain("aaaabbbbcccc"), [added, 0]) == [[(E2, 3)], [(E1, 2)]]
+
+
+def test_a_removed_view_matches_nothing_takes_nothing_and_leaves_memory_with_the_sweep():
+    index = tiers(9, 9)
+    serve(index, 0, "aaaabbbb", 0)
+    serve(index, 0, "cccc", 1)
+    index.remove_view(0)
+    serve(index, 0, "dddd", 0)
+    index.check_integrity()
+
+    assert index.match(chain("aaaabbbb")) == [[]]
+    assert index.match(chain("cccc"), [0, 1]) == [[], [(E1, 1)]]
+    assert (index.blocks(0, 0), index.tokens(0, 0), index.size(0), index.residencies(0)) == (0, 0, 0, [])
+    assert index.busy(0)
+    assert index.sweep(9)
+    assert not index.busy(0)
+    assert index.nodes() == 1
+
+
+def test_a_removed_view_gives_its_room_to_the_next_but_never_its_number():
+    index = tiers(9, 9)
+    serve(index, 0, "aaaabbbb", 0)
+    index.remove_view(0)
+    assert index.sweep(9)
+    serve(index, 0, "aaaa", 1)
+    number = index.add_view()
+    serve(index, 1, "aaaabbbb", 0)
+    serve(index, 2, "aaaabbbb", number)
+    index.check_integrity()
+
+    assert number == 2
+    assert index.match(chain("aaaabbbb")) == [[(E1, 1)], [(E3, 2)]]
+
+
+def test_room_is_made_only_where_none_is():
+    index = tiers(9, 9)
+    serve(index, 0, "aaaabbbb", 0)
+    index.remove_view(1)
+
+    assert room_for(index, 1) == 0
+    assert room_for(index, 2) == 256
+
+
+def test_a_claim_in_a_view_that_is_gone_is_undone_without_harm():
+    index = tiers(9, 9)
+    touch = serve(index, 0, "aaaabbbb", 0)
+    occupancy = index.occupy(0, 0, 4)
+    serve(index, 1, "aaaabbbb", 1)
+    index.remove_view(0)
+    index.undo(touch)
+    index.resize(occupancy, 8)
+    index.release(occupancy)
+    assert index.sweep(9)
+    index.check_integrity()
+
+    assert index.match(chain("aaaabbbb")) == [[(E2, 2)]]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from epp.prefix import PrefixIndex
 from epp.prefix.transfer import IndexDump, dump_index, load_index
 
-VIEWS = ("gpu", "cpu")
+VIEWS = {0: "gpu", 1: "cpu"}
 ENDPOINTS = {0: "a:1", 1: "b:1", 2: "c:1"}
 
 

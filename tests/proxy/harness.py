@@ -6,6 +6,8 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from typing import Self
 
+from epp.compose import compose
+from epp.config import builtin_config, load_config
 from epp.director import EndReason, Exchange, Failure, RequestHead, Target
 from epp.errors import EppError
 from epp.proxy import EppServer, ProxySettings, bind_socket
@@ -21,6 +23,9 @@ async def eventually(condition: Callable[[], object]) -> None:
     async with asyncio.timeout(PATIENCE_S):
         while not condition():  # noqa: ASYNC110 - states without an event of their own
             await asyncio.sleep(0)
+
+
+STATE = compose(load_config(builtin_config())).state
 
 
 @dataclass
@@ -53,7 +58,7 @@ class ScriptedDirector:
     def open(self, head: RequestHead, now: float) -> Exchange:
         self.calls.append(("open", head.path))
         self.heads.append(head)
-        return Exchange(head, now)
+        return Exchange(head, now, STATE)
 
     def prepare(
         self, exchange: Exchange, body: bytes | None, now: float, *, model: str | None = None

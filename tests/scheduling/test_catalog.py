@@ -83,6 +83,7 @@ TYPES = {
     "weighted-random-picker": ("picker", {"maxNumOfEndpoints": 1}),
     "single-profile-handler": ("profile handler", {}),
     "approx-prefix-cache-producer": ("producer", INDEX),
+    "file-discovery": ("discovery", {"path": None, "watchFile": False}),
     "metrics-data-source": ("inert", {"scheme": None, "path": None}),
     "core-metrics-extractor": ("inert", {}),
     "openai-parser": ("inert", {}),
@@ -124,7 +125,7 @@ def test_every_type_builds_from_its_defaults(name):
 
     plugin = found.build("mine", found.parameters(), context())
 
-    if found.kind is PluginKind.INERT:
+    if found.kind in (PluginKind.INERT, PluginKind.DISCOVERY):
         assert plugin is None
     else:
         assert (plugin.name, plugin.type) == ("mine", name)

@@ -1,0 +1,54 @@
+"""Everything that decisions are made from."""
+
+from dataclasses import dataclass
+
+from epp.director.candidates import Candidates
+from epp.director.claims import Claims
+from epp.director.shadow import Shadow
+from epp.director.tokens import TokenRatios
+from epp.director.views import TierView
+from epp.endpoints.health import PassiveHealth
+from epp.endpoints.ledger import Ledger
+from epp.endpoints.models import ModelCatalog
+from epp.endpoints.slow_start import SlowStart
+from epp.endpoints.table import EndpointTable
+from epp.flow.admission import Admission
+from epp.prefix import PrefixIndex
+from epp.scheduling.scheduler import Scheduler
+
+__all__ = ["State"]
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What the director decides from.
+
+    Another configuration makes another state, which shares everything but what it makes: a request keeps the
+    state with which it began, to its end.
+
+    Attributes:
+        views: what the scheduler reads of the index.
+        scheduler, admission: built from the configuration.
+        candidates: whom the scheduler may choose from, admission regarded.
+        shadow: what decides beside it and is not obeyed; None: nothing does.
+        claims: the writer of ledger and index, for the views of both.
+    """
+
+    table: EndpointTable
+    catalog: ModelCatalog
+    health: PassiveHealth
+    slow_start: SlowStart
+    ledger: Ledger
+    index: PrefixIndex
+    ratios: TokenRatios
+    views: tuple[TierView, ...]
+    scheduler: Scheduler
+    admission: Admission
+    candidates: Candidates
+    shadow: Shadow | None
+    claims: Claims
+
+    @property
+    def shadow_views(self) -> tuple[TierView, ...]:
+        """The views that only the shadow reads."""
+        return self.shadow.views if self.shadow is not None else ()
