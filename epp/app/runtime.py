@@ -70,16 +70,7 @@ class Runtime:
         upstream = upstream_settings(settings, self.guards.endpoint_tls)
         self.pool = UpstreamPool(upstream)
         self.files.on_change(ENDPOINT_TLS, self._use_endpoint_tls)
-        self.relay = Relay(
-            self.core.director,
-            self.pool,
-            self.proxy_settings,
-            clock=self.clock,
-            explain=self._explain,
-            gate=self.guards.gate,
-            proxies=self.guards.proxies,
-            credentials=self.guards.credentials,
-        )
+        self.relay = self._build_relay()
         self._alarm = Alarm()
         self.reload = ConfigReload(
             settings, Configurations(config, shadow), self._apply, self._alarm.new_pause()
@@ -117,6 +108,18 @@ class Runtime:
             path_rules=settings.path_rules,
         )
         self.attach_to(self.app)
+
+    def _build_relay(self) -> Relay:
+        return Relay(
+            self.core.director,
+            self.pool,
+            self.proxy_settings,
+            clock=self.clock,
+            explain=self._explain,
+            gate=self.guards.gate,
+            proxies=self.guards.proxies,
+            credentials=self.guards.credentials,
+        )
 
     def attach_to(self, door: FrontDoor) -> None:
         """Serve what comes through `door`."""
