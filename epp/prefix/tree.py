@@ -123,7 +123,8 @@ class BlockTree:
         Costs the same for any number of holders: only the short ones are looked at.
         """
         length = depth - run.start
-        head = Run(run.parent, run.start, run.hashes[:length], run.weight, self._padded(run.masks))
+        run.masks = self._padded(run.masks)  # its new key may lie in a shard that `widen` has passed
+        head = Run(run.parent, run.start, run.hashes[:length], run.weight, run.masks)
         head.children = 1
         head.lower = run
         for hold in run.short:

@@ -31,7 +31,7 @@ class Executions:
         self._current: Answer | None = None
 
     async def answer(self, request: UpstreamRequest) -> Answer:
-        """Send `request` until there is an answer to relay; its head is there, its body may be on its way.
+        """Send `request` until there is an answer to relay; its body has begun, or it has none.
 
         Raises:
             SaturatedError, NoEndpointsError: nobody can take it.
@@ -84,9 +84,21 @@ async def _outcome_of(answer: Answer) -> Failure | EppError | None:
         await answer.news()
     status = answer.head.status
     if status not in RETRYABLE_STATUSES:
-        return None
+        return await _outcome_of_body(answer)
     while not answer.over and answer.buffered_bytes <= BUFFER_LIMIT:
         await answer.news()
     if answer.buffered_bytes > BUFFER_LIMIT:
         return None
     return failure_of_status(status, answer.body(), complete=answer.ended)
+
+
+async def _outcome_of_body(answer: Answer) -> Failure | EppError | None:
+    """Wait for the first byte of the body.
+
+    vLLM sends the head of a stream when it accepts the request, maybe long before the prompt is computed.
+    """
+    while not answer.buffered_bytes and not answer.over:
+        await answer.news()
+    if answer.failure is not None and not answer.buffered_bytes:
+        return failure_of_exchange(answer.failure)
+    return None

@@ -721,3 +721,20 @@ def test_a_claim_in_a_view_that_is_gone_is_undone_without_harm():
     index.check_integrity()
 
     assert index.match(chain("aaaabbbb")) == [[(E2, 2)]]
+
+
+def test_a_run_that_is_cut_while_room_is_made_has_the_room_in_whatever_shard_its_tail_lands():
+    late, early, other = (1 << 63) + 1, 5, 6  # shards are taken by the high bits, in ascending order
+    index = PrefixIndex()
+    index.add_view()
+    index.touch(0, 0, [late, early], 16)
+    making = index.make_room(1)
+    next(making)
+    index.touch(0, 1, [late, other], 16)  # cuts the run; its tail moves to a shard that was done
+    for _ in making:
+        pass
+    index.add_view()
+    index.touch(1, 0, [late, early], 16)
+
+    assert index.match([late, early]) == [[(0b01, 2), (0b10, 1)], [(0b01, 2)]]
+    index.check_integrity()

@@ -70,7 +70,7 @@ async def test_more_buffered_bytes_than_the_limit_are_503_until_a_body_is_releas
             response = await second.read_response()
             assert response.status == 503
             assert response.value(b"x-llm-d-request-dropped-reason") == b"rejected-router-overloaded"
-            await held_by.send(SSE_HEAD)
+            await held_by.send(SSE_HEAD + chunk(b"data: 1\n\n"))
             await first.read_head()
             assert s.relay.buffered_bytes == 0
             async with await s.client() as third:

@@ -117,6 +117,23 @@ async def test_a_fresh_connection_that_breaks_before_a_byte_goes_to_the_next_end
         assert [(f.kind, f.written) for f in s.director.failures] == [("broken", True)]
 
 
+@pytest.mark.parametrize("how", ["reset", "close"])
+async def test_a_stream_that_breaks_after_its_head_alone_goes_to_the_next_endpoint(stage, how):
+    async with stage(endpoints=2) as s, await s.client() as client:
+        await client.send(post(b"body"))
+        first = await s.upstreams[0].accept()
+        await first.request()
+        await first.send(SSE_HEAD)
+        getattr(first, how)()
+        second = await s.upstreams[1].accept()
+        assert (await second.request()).body == b"body"
+        await second.send(SSE_HEAD + chunk(b"data: 1\n\n") + LAST_CHUNK)
+        response = await client.read_response()
+        assert (response.status, response.body) == (200, b"data: 1\n\n")
+        assert response.value(b"x-epp-endpoint") == s.upstreams[1].address.encode()
+        assert [(f.kind, f.written) for f in s.director.failures] == [("broken", True)]
+
+
 async def test_an_endpoint_that_does_not_speak_http_counts_as_broken_and_is_502(stage):
     async with stage() as s, await s.client() as client:
         await client.send(post())

@@ -29,10 +29,12 @@ async def test_each_event_reaches_the_client_before_the_next_is_sent(stage):
         await client.send(post())
         endpoint = await s.upstream.accept()
         await endpoint.request()
-        await endpoint.send(SSE_HEAD)
+        first = b'data: {"n":0}\n\n'
+        await endpoint.send(SSE_HEAD + chunk(first))
         head = await client.read_head()
         assert head.status == 200
-        for number in range(5):
+        assert await client.read_chunk() == first
+        for number in range(1, 5):
             event = b'data: {"n":%d}\n\n' % number
             await endpoint.send(chunk(event))
             assert await client.read_chunk() == event

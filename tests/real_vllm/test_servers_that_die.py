@@ -39,15 +39,15 @@ class Crowd:
         """Requests whose answers come in one piece."""
         self._send(count, self.plain, self._one_piece)
 
-    def send_streams(self, count):
+    def send_streams(self, count, size_bytes=260):
         """Requests whose answers come token by token."""
-        self._send(count, self.streams, self._stream)
+        self._send(count, self.streams, self._stream, size_bytes)
 
-    def _send(self, count, group, send):
+    def _send(self, count, group, send, size_bytes=260):
         for _ in range(count):
             sent = Sent()
             group.append(sent)
-            prompt = english(5000 + len(self._tasks), 260)
+            prompt = english(5000 + len(self._tasks), size_bytes)
             self._tasks.append(asyncio.create_task(self._watch(sent, send(sent, prompt))))
 
     async def _watch(self, sent, sending):
@@ -92,10 +92,10 @@ def in_flight(router, server):
     return router.metric("epp_endpoint_inflight_requests", endpoint=server.address)
 
 
-async def outage(router, client, servers, strike, *, plain, streams, late):
+async def outage(router, client, servers, strike, *, plain, streams, late, waiting=0):
     """Let so many requests run, end a server that has plain ones with `strike`, and wait for all to end.
 
-    `late` more streams come just after it.
+    `waiting` streams have long prompts that are being computed when it happens, `late` ones come just after.
     Returns the requests, the server that was ended, and the other one.
     """
     crowd = Crowd(client)
@@ -104,6 +104,11 @@ async def outage(router, client, servers, strike, *, plain, streams, late):
     survivor, victim = sorted(servers, key=lambda server: in_flight(router, server))
     crowd.send_streams(streams)
     await crowd.all_streams_begun()
+    if waiting:
+        crowd.send_streams(waiting, 6000)
+        await eventually(
+            lambda: router.metric("epp_inflight_requests") == plain + streams + waiting, "all are sent on"
+        )
     strike(victim)
     crowd.send_streams(late)
     await crowd.all_done()
@@ -133,7 +138,7 @@ async def check_ejected(router, client, victim, survivor):
 async def test_a_killed_server_costs_no_request_that_had_not_begun_to_stream(router, servers):
     async with router.async_client() as client:
         crowd, victim, survivor = await outage(
-            router, client, servers, VllmServer.kill, plain=8, streams=4, late=4
+            router, client, servers, VllmServer.kill, plain=8, streams=4, waiting=4, late=4
         )
         check(crowd, victim, survivor)
         assert router.metric("epp_retries_total") >= 4
