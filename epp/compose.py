@@ -4,8 +4,10 @@ import random
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
+from epp.config.catalog import default_registry
 from epp.config.effective import EffectiveConfig, PluginInstance, Profile
 from epp.director.director import Director, Limits, State
 from epp.director.record import RequestRecord
@@ -18,21 +20,26 @@ from epp.endpoints.ledger import Ledger
 from epp.endpoints.models import ModelCatalog
 from epp.endpoints.slow_start import SlowStart
 from epp.endpoints.table import EndpointTable
+from epp.flow.admission import Admission, Objective
 from epp.prefix import PrefixIndex
-from epp.scheduling.catalog import default_registry
-from epp.scheduling.contracts import BuildContext
+from epp.scheduling.contracts import BuildContext, Filter
 from epp.scheduling.profile import SchedulingProfile
 from epp.scheduling.registry import PluginKind, Registry
 from epp.scheduling.scheduler import Scheduler
 
 __all__ = ["Core", "CoreOptions", "compose"]
 
-_BUILT = frozenset({PluginKind.FILTER, PluginKind.SCORER, PluginKind.PICKER, PluginKind.HANDLER})
+_BUILT = frozenset(
+    {PluginKind.FILTER, PluginKind.SCORER, PluginKind.PICKER, PluginKind.HANDLER, PluginKind.DETECTOR}
+)
 
 
 @dataclass(frozen=True, slots=True)
 class CoreOptions:
-    """What the core takes from server settings. `staleness_s` is asked at each tick."""
+    """What the core takes from server settings. `staleness_s` is asked at each tick.
+
+    `scrape_interval_s` is the longest time between two scrapes of an endpoint.
+    """
 
     seed: int | None = None
     retry: RetryPolicy = field(default_factory=RetryPolicy)
@@ -40,6 +47,8 @@ class CoreOptions:
     health: HealthPolicy = field(default_factory=HealthPolicy)
     slow_start_s: float = 30.0
     staleness_s: Callable[[], float] = lambda: 2.0
+    scrape_interval_s: float = 0.5
+    objectives: tuple[Objective, ...] = ()
     timer: Callable[[], float] = time.perf_counter
 
 
@@ -84,6 +93,7 @@ def compose(
     ledger = Ledger()
     table = EndpointTable(ledger, on_incarnation_end=index.drop, can_reuse=lambda slot: not index.busy(slot))
     warnings: list[str] = []
+    plugins = _plugins(config, options, registry or default_registry(), table, warnings)
     state = State(
         table=table,
         catalog=ModelCatalog(),
@@ -93,7 +103,8 @@ def compose(
         index=index,
         views=views,
         ratios=TokenRatios(),
-        scheduler=_scheduler(config, registry or default_registry(), options.seed, warnings),
+        scheduler=Scheduler([_profile(p, plugins) for p in config.profiles], plugins[config.handler]),
+        admission=Admission(plugins[config.detector], {o.name: o.priority for o in options.objectives}),
     )
     director = Director(
         state, timer=options.timer, retry=options.retry, limits=options.limits, observers=observers
@@ -104,17 +115,27 @@ def compose(
     return Core(config, table, director, upkeep, tuple(warnings))
 
 
-def _scheduler(
-    config: EffectiveConfig, registry: Registry, seed: int | None, warnings: list[str]
-) -> Scheduler:
+def _scraped_at(table: EndpointTable, address: str) -> float | None:
+    reports = table.reports(address)
+    return reports.scraped_at if reports is not None else None
+
+
+def _plugins(
+    config: EffectiveConfig,
+    options: CoreOptions,
+    registry: Registry,
+    table: EndpointTable,
+    warnings: list[str],
+) -> dict[str, Any]:
+    """Every plugin by name."""
     context = BuildContext(
-        random=random.Random(seed),
+        random=random.Random(options.seed),
         producers=frozenset(view.producer for view in config.views),
         warn=warnings.append,
+        scraped_at=partial(_scraped_at, table),
+        scrape_interval_s=options.scrape_interval_s,
     )
-    plugins = {p.name: _build(p, registry, context) for p in config.plugins if p.kind in _BUILT}
-    profiles = [_profile(profile, plugins) for profile in config.profiles]
-    return Scheduler(profiles, plugins[config.handler])
+    return {p.name: _build(p, registry, context) for p in config.plugins if p.kind in _BUILT}
 
 
 def _build(plugin: PluginInstance, registry: Registry, context: BuildContext) -> Any:
@@ -125,9 +146,7 @@ def _build(plugin: PluginInstance, registry: Registry, context: BuildContext) ->
 
 
 def _profile(profile: Profile, plugins: dict[str, Any]) -> SchedulingProfile:
-    return SchedulingProfile(
-        profile.name,
-        [plugins[name] for name in profile.filters],
-        [(plugins[s.name], s.weight) for s in profile.scorers],
-        plugins[profile.picker],
-    )
+    scorers = [(plugins[s.name], s.weight) for s in profile.scorers]
+    # A scorer may be a filter as well, if its parameters say so.
+    filters = [plugins[name] for name in profile.filters] + [s for s, _ in scorers if isinstance(s, Filter)]
+    return SchedulingProfile(profile.name, filters, scorers, plugins[profile.picker])

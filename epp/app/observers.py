@@ -69,6 +69,7 @@ class Observers:
             buffered_bytes=lambda: relay.buffered_bytes,
             running=core.director.running.counts,
             dropped_lines=lambda: self._writer.dropped,
+            saturation=lambda: _saturation(core, clock.monotonic()),
             file_reloads=files.reloads,
             file_faults=files.faults,
             key_refusals=lambda: gate.refused if gate is not None else {},
@@ -120,6 +121,13 @@ class Observers:
     def scrape_failed(self, address: str, kind: str) -> None:
         """Count a failed scrape."""
         self.metrics.scrape_failed(address, kind)
+
+
+def _saturation(core: Core, now: float) -> float | None:
+    """How full the endpoints are that may be picked."""
+    state = core.state
+    routable = state.health.routable(core.table.pool.endpoints, now)
+    return state.admission.detector.saturation(routable, state.ledger, now)
 
 
 def _hits(core: Core, decision: Decision, endpoint: Endpoint) -> PredictedHit:

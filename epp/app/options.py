@@ -10,6 +10,7 @@ from epp.director.retry import RetryPolicy
 from epp.endpoints.health import HealthPolicy
 from epp.http import UpstreamSettings
 from epp.proxy.settings import ProxySettings
+from epp.scrape import ScrapeSettings
 
 __all__ = ["core_options", "proxy_settings", "staleness_s", "upstream_settings"]
 
@@ -43,6 +44,8 @@ def core_options(settings: Settings) -> CoreOptions:
         ),
         slow_start_s=settings.slow_start_s,
         staleness_s=lambda: threshold_s,
+        scrape_interval_s=settings.metrics.refresh_interval_s or ScrapeSettings().idle_interval_s,
+        objectives=settings.objective,
         timer=time.perf_counter,
     )
 

@@ -19,6 +19,7 @@ __all__ = ["COMMANDS", "main"]
 COMMANDS: Final = {
     "serve": "route requests to model servers (the default when only flags are given)",
     "check": "validate a configuration and print what it means",
+    "doctor": "check endpoints against the configuration: what would blind a scorer",
     "explain": "show how one request would be scheduled",
     "sim-server": "run a simulated vLLM server",
     "demo": "run epp in front of four simulated servers",
@@ -51,6 +52,8 @@ examples:
       the same with a configuration of your own, and a label
   epp check plugins.yaml
       what the file means, and where every value comes from; also for Helm values and ConfigMaps
+  epp doctor --config plugins.yaml --endpoint http://10.0.0.1:8000
+      whether the server shows what the configuration needs, and what to change
   EPP_ENDPOINT="http://10.0.0.1:8000 http://10.0.0.2:8000" EPP_LOG_LEVEL=debug epp
       every flag is also an environment variable
 """

@@ -12,46 +12,35 @@ from epp.config.document import Node, Scalar, describe
 from epp.config.reader import Reader, closest, listed, unknown_word_remedy
 
 __all__ = [
-    "DATA_LAYER_KEYS", "DEFAULT_PARAMETERS", "DEFAULT_PARSERS", "DETECTOR_DEFAULTS", "FLOW_CONTROL_KEYS",
+    "DATA_LAYER_KEYS", "DEFAULT_PARAMETERS", "DEFAULT_PARSERS", "FLOW_CONTROL_KEYS",
     "UNBUILT_TYPES", "only_defaults", "read_feature_gates", "refuse_unbuilt", "suggest_type",
 ]  # fmt: skip
 
 UNBUILT_TYPES: Final = frozenset(
     """
     agent-identity always-disagg-multimodal-decider always-disagg-pd-decider
-    burst-prefix-cache-producer by-label by-label-selector concurrency-detector context-length-aware
-    data-parallel-profile-handler dcgm-data-extractor dcgm-data-source decode-filter
+    burst-prefix-cache-producer data-parallel-profile-handler dcgm-data-extractor dcgm-data-source
     destination-endpoint-served-verifier disagg-headers-handler disagg-profile-handler
     disaggregatedset-rollout-screener edf-ordering-policy encode-filter endpoint-attribute-filter
     endpoint-attribute-scorer endpoint-notification-source fcfs-ordering-policy
-    global-strict-fairness-policy header-based-testing-filter header-label-affinity-scorer
-    header-profile-handler k8s-notification-source label-selector-filter latency-scorer
-    latency-slo-admitter load-aware-scorer lora-affinity-scorer mm-embeddings-cache-producer
+    global-strict-fairness-policy header-label-affinity-scorer header-profile-handler
+    k8s-notification-source latency-scorer latency-slo-admitter mm-embeddings-cache-producer
     mm-embeddings-cache-scorer multicluster-kv-cache-utilization-scorer
     multicluster-prefix-cache-scorer multicluster-queue-scorer p2p-source-producer
     pd-profile-handler precise-prefix-cache-producer precise-prefix-cache-scorer
-    predicted-latency-producer predicted-latency-scorer prefill-filter prefill-header-handler
+    predicted-latency-producer predicted-latency-scorer prefill-header-handler
     prefix-based-pd-decider prefix-cache-affinity-filter priority-holdback-policy
     priority-then-time-eviction-order-policy probabilistic-admitter program-aware-fairness
     request-attribute-reporter round-robin-fairness-policy session-affinity-filter
-    session-affinity-scorer session-id-producer sheddable-eviction-filter
-    slo-deadline-ordering-policy slo-headroom-tier-filter soft-reflective-ceiling-policy
-    static-usage-limit-policy token-load-scorer token-producer tokenizer topology-affinity-filter
-    topology-affinity-scorer topology-extractor utilization-filter vllmgrpc-parser
+    session-id-producer sheddable-eviction-filter slo-deadline-ordering-policy
+    slo-headroom-tier-filter soft-reflective-ceiling-policy static-usage-limit-policy token-producer
+    tokenizer topology-affinity-filter topology-affinity-scorer topology-extractor vllmgrpc-parser
     """.split()  # noqa: SIM905 - one word a name
 )
-
-DETECTOR_DEFAULTS: Final[Mapping[str, str]] = {
-    "queueDepthThreshold": "5",
-    "kvCacheUtilThreshold": "0.8",
-    "metricsStalenessThreshold": "200ms",
-    "headroom": "0",
-}
 
 # Types, or further parameters of the catalogue's inert types, that are accepted with the Go picker's default
 # values, since they ask for what happens anyway.
 DEFAULT_PARAMETERS: Final[Mapping[str, Mapping[str, str]]] = {
-    "utilization-detector": DETECTOR_DEFAULTS,
     "metrics-data-source": {"insecureSkipVerify": "true"},
     "core-metrics-extractor": {"defaultEngine": "vllm"},
     "model-server-protocol-metrics": {},
@@ -69,8 +58,7 @@ DATA_LAYER_KEYS: Final = (
 )  # fmt: skip
 FLOW_CONTROL_KEYS: Final = (
     "maxBytes", "maxRequests", "defaultRequestTTL", "noEndpointRequestTTL", "defaultPriorityBand",
-    "defaultNegativePriorityBand", "priorityBands", "usageLimitPolicyPluginRef", "saturationDetector",
-    "enableEviction",
+    "defaultNegativePriorityBand", "priorityBands", "usageLimitPolicyPluginRef", "enableEviction",
 )  # fmt: skip
 
 _GATES: Final[Mapping[str, str]] = {

@@ -110,9 +110,11 @@ def _read_plugin(
     found = _find_type(reader, fields["type"], f"{path}.type", type_name, registry)
     if found is None:
         return name, None
-    kind, parameters_class, doc = found
+    kind, parameters_class, doc, deprecated = found
     if kind is PluginKind.INERT:
         reader.note(f"{path}.type", f"{type_name}: {doc}")
+    if deprecated:
+        reader.warn(f"{path}.type", f"{type_name} is deprecated: {deprecated}")
     before = len(reader.problems)
     parameters, given = read_parameters(
         reader, fields.get("parameters"), f"{path}.parameters", type_name, parameters_class
@@ -128,13 +130,13 @@ def _type_names(registry: Registry) -> tuple[str, ...]:
 
 def _find_type(
     reader: Reader, node: Node, path: str, name: str, registry: Registry
-) -> tuple[PluginKind, type, str] | None:
-    """Kind, parameters and meaning of a type that may be used."""
+) -> tuple[PluginKind, type, str, str] | None:
+    """Kind, parameters, meaning and deprecation of a type that may be used."""
     found = registry.get(name)
     if found is not None:
-        return found.kind, found.parameters, found.doc
+        return found.kind, found.parameters, found.doc, found.deprecated
     if name in DEFAULT_PARAMETERS:
-        return PluginKind.INERT, NoParameters, "Accepted with its defaults, configures nothing."
+        return PluginKind.INERT, NoParameters, "Accepted with its defaults, configures nothing.", ""
     if name in UNBUILT_TYPES:
         refuse_unbuilt(reader, path, node, f"plugin type {name!r}", "remove the plugin and what refers to it")
     else:

@@ -1,11 +1,13 @@
 """The picker's configuration as it takes effect: typed, defaulted, with the origin of every value."""
 
+import dataclasses
 import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from epp.config.units import format_duration
 from epp.scheduling.registry import PluginKind, params_of
 
 __all__ = [
@@ -20,8 +22,8 @@ Tier = Literal["gpu", "cpu"]
 class PluginInstance:
     """One plugin. `parameters` is an instance of its type's parameters dataclass, defaults filled in.
 
-    `path` is where it stands (`plugins[3]`), "" for a plugin that is implied; `origin` is `line N` or
-    `implied: why`.
+    `path` is where it stands (`plugins[3]`), "" for a plugin that is implied, `parameters_path` where its
+    parameters do; `origin` is `line N` or `implied: why`.
     """
 
     name: str
@@ -30,6 +32,7 @@ class PluginInstance:
     parameters: Any
     origin: str
     path: str = ""
+    parameters_path: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +85,10 @@ class EffectiveConfig:
     """What runs.
 
     Attributes:
-        plugins: declared ones in the order of the file, then implied picker and handler.
+        plugins: declared ones in the order of the file, then implied picker, handler and detector.
         profiles: in the order of the file.
         handler: name of the profile handler.
+        detector: name of the saturation detector that admission asks.
         views: views of the prefix index: declared producers, then implied ones.
         warnings: what is probably a mistake.
         notes: what the file asks for and means nothing, or something else, here.
@@ -96,6 +100,7 @@ class EffectiveConfig:
     plugins: tuple[PluginInstance, ...]
     profiles: tuple[Profile, ...]
     handler: str
+    detector: str
     views: tuple[View, ...]
     warnings: tuple[str, ...]
     notes: tuple[str, ...]
@@ -105,10 +110,19 @@ class EffectiveConfig:
 
 
 def parameter_values(parameters: Any) -> dict[str, Any]:
-    """Key in the file → value, for an instance of a parameters dataclass."""
+    """Key in the file → value as JSON has it, for an instance of a parameters dataclass."""
     return {
-        key: getattr(parameters, attribute) for key, (attribute, _) in params_of(type(parameters)).items()
+        key: _plain(getattr(parameters, attribute), duration=known.duration)
+        for key, (attribute, known) in params_of(type(parameters)).items()
     }
+
+
+def _plain(value: Any, *, duration: bool = False) -> Any:
+    if duration and value is not None:
+        return format_duration(value)
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    return parameter_values(value) if dataclasses.is_dataclass(value) else value
 
 
 def _profile_content(profile: Profile) -> list[Any]:
@@ -116,13 +130,18 @@ def _profile_content(profile: Profile) -> list[Any]:
 
 
 def configuration_hash(
-    plugins: tuple[PluginInstance, ...], profiles: tuple[Profile, ...], handler: str, views: tuple[View, ...]
+    plugins: tuple[PluginInstance, ...],
+    profiles: tuple[Profile, ...],
+    handler: str,
+    detector: str,
+    views: tuple[View, ...],
 ) -> str:
     """Equal for configurations that decide equally, whatever the order of their plugins."""
     content = {
         "plugins": sorted([p.name, p.type, sorted(parameter_values(p.parameters).items())] for p in plugins),
         "profiles": [_profile_content(profile) for profile in profiles],
         "handler": handler,
+        "detector": detector,
         "views": sorted(
             [v.producer, v.tier, v.block_bytes, v.max_blocks, v.auto_tune, v.capacity_blocks] for v in views
         ),

@@ -18,6 +18,7 @@ _METAVARS: Final = {
     LeafKind.SIZE: "SIZE",
     LeafKind.CREDENTIAL: "KEY",
     LeafKind.ENDPOINTS: "URL[,label=value]",
+    LeafKind.OBJECTIVES: "NAME=PRIORITY",
     LeafKind.CLIENT_KEYS: "[NAME=]KEY",
     LeafKind.NETWORKS: "NETWORK",
 }

@@ -14,9 +14,12 @@ from dataclasses import dataclass
 from typing import Any, Final, get_args
 
 from epp.endpoints.types import EndpointSpec
+from epp.flow.admission import Objective
 from epp.security import ClientKey, Network
 
-__all__ = ["ENVIRONMENT_PREFIX", "Leaf", "LeafKind", "Rules", "Secret", "leaf_of", "rules", "spelled"]
+__all__ = [
+    "ENVIRONMENT_PREFIX", "Leaf", "LeafKind", "Rules", "Secret", "leaf_of", "rules", "spelled",
+]  # fmt: skip
 
 ENVIRONMENT_PREFIX: Final = "EPP_"
 
@@ -42,13 +45,19 @@ class LeafKind(enum.StrEnum):
     SIZE = "size"
     CREDENTIAL = "text, never shown"
     ENDPOINTS = "endpoint, repeatable"
+    OBJECTIVES = "name=priority, repeatable"
     CLIENT_KEYS = "text, never shown, repeatable"
     NETWORKS = "network, repeatable"
 
     @property
     def repeatable(self) -> bool:
-        """A list of values."""
-        return self in (LeafKind.ENDPOINTS, LeafKind.CLIENT_KEYS, LeafKind.NETWORKS)
+        """A list of values: flags that may be given more than once, lists in the file."""
+        return self in _REPEATABLE
+
+
+_REPEATABLE: Final = frozenset(
+    {LeafKind.ENDPOINTS, LeafKind.OBJECTIVES, LeafKind.CLIENT_KEYS, LeafKind.NETWORKS}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +137,7 @@ def _kind(attribute: str, annotation: Any) -> LeafKind:
         str: LeafKind.TEXT,
         Secret: LeafKind.CREDENTIAL,
         EndpointSpec: LeafKind.ENDPOINTS,
+        Objective: LeafKind.OBJECTIVES,
         ClientKey: LeafKind.CLIENT_KEYS,
         Network: LeafKind.NETWORKS,
     }

@@ -3,8 +3,10 @@
 from types import MappingProxyType
 from typing import Final
 
+from epp.config.catalog import default_registry
 from epp.config.compatibility import read_feature_gates
 from epp.config.declared import DeclaredPlugin, read_plugins, read_profiles
+from epp.config.detector import resolve_detector
 from epp.config.document import MappingNode, Node, describe, parse
 from epp.config.effective import EffectiveConfig, PluginInstance, configuration_hash
 from epp.config.producers import resolve_producers, with_producer
@@ -13,7 +15,6 @@ from epp.config.reader import Reader, listed
 from epp.config.sections import read_sections
 from epp.config.views import build_views
 from epp.errors import ConfigError, ConfigProblem
-from epp.scheduling.catalog import default_registry
 from epp.scheduling.registry import PluginKind, Registry
 
 __all__ = ["API_VERSIONS", "KIND", "load_config"]
@@ -96,19 +97,23 @@ def _load(reader: Reader, root: MappingNode, registry: Registry, source: str) ->
     read_sections(reader, fields, plugins)
     producers, reads = resolve_producers(reader, plugins)
     views = build_views(reader, producers)
-    scheduling = resolve_scheduling(reader, plugins, profiles, registry)
+    detector = resolve_detector(reader, fields, plugins, registry)
+    scheduling = resolve_scheduling(reader, plugins, profiles, registry, detector.name)
     declared = [p for p in plugins.by_name.values() if p.kind is not PluginKind.INERT]
-    instances = (*(_instance(reader, p, reads) for p in declared), *scheduling.implied)
+    instances = (
+        *(_instance(reader, p, reads) for p in declared), *scheduling.implied, *detector.implied
+    )  # fmt: skip
     return EffectiveConfig(
         plugins=instances,
         profiles=scheduling.profiles,
         handler=scheduling.handler,
+        detector=detector.name,
         views=views,
         warnings=tuple(reader.warnings),
         notes=tuple(reader.notes),
         provenance=MappingProxyType(reader.provenance),
         source=source,
-        hash=configuration_hash(instances, scheduling.profiles, scheduling.handler, views),
+        hash=configuration_hash(instances, scheduling.profiles, scheduling.handler, detector.name, views),
     )
 
 
@@ -116,4 +121,6 @@ def _instance(reader: Reader, plugin: DeclaredPlugin, reads: dict[str, str]) -> 
     producer = reads.get(plugin.name)
     parameters = with_producer(reader, plugin, producer) if producer else plugin.parameters
     origin = f"line {plugin.node.line}"
-    return PluginInstance(plugin.name, plugin.type, plugin.kind, parameters, origin, plugin.path)
+    return PluginInstance(
+        plugin.name, plugin.type, plugin.kind, parameters, origin, plugin.path, f"{plugin.path}.parameters"
+    )

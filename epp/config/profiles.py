@@ -1,8 +1,9 @@
 """Scheduling profiles and the profile handler: references resolved, defaults filled in.
 
 Defaulting is the Go picker's (llm-d-router, `pkg/epp/config/loader/defaults.go`): without profiles one named
-`default` holds every filter, scorer and picker; one profile without a handler gets `single-profile-handler`;
-a profile without a picker gets the declared one, or `max-score-picker` when none is declared.
+`default` holds every filter, detector (they filter, too), scorer and picker; one profile without a handler
+gets `single-profile-handler`; a profile without a picker gets the declared one, or `max-score-picker` when
+none is declared.
 """
 
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ __all__ = ["DEFAULT_HANDLER", "DEFAULT_PICKER", "Scheduling", "resolve_schedulin
 
 DEFAULT_PICKER: Final = "max-score-picker"
 DEFAULT_HANDLER: Final = "single-profile-handler"
-_SCHEDULING_KINDS: Final = (PluginKind.FILTER, PluginKind.SCORER, PluginKind.PICKER)
+_FILTERS: Final = (PluginKind.FILTER, PluginKind.DETECTOR)  # a detector in a profile is a filter
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,13 +32,17 @@ class Scheduling:
 
 
 def resolve_scheduling(
-    reader: Reader, plugins: DeclaredPlugins, declared: list[DeclaredProfile], registry: Registry
+    reader: Reader,
+    plugins: DeclaredPlugins,
+    declared: list[DeclaredProfile],
+    registry: Registry,
+    detector: str = "",
 ) -> Scheduling:
-    """Resolve what the file declares; faults are problems of `reader`."""
+    """Resolve what the file declares; faults are problems of `reader`. `detector` is in use anyway."""
     picker, implied = _default_picker(reader, plugins, registry)
     if declared:
         profiles = tuple(_profile(reader, profile, plugins, picker) for profile in declared)
-        _warn_unreferenced(reader, plugins, declared)
+        _warn_unreferenced(reader, plugins, declared, detector)
     else:
         profiles = (_all_plugins(reader, plugins, picker),)
     handler, implied_handlers = _handler(reader, plugins, profiles, registry)
@@ -79,7 +84,7 @@ def _profile(
         _check_weight(reader, reference, plugin)
         if plugin.kind is PluginKind.SCORER:
             scorers.append(WeightedScorer(plugin.name, _weight(reader, reference), reference.path))
-        elif plugin.kind is PluginKind.FILTER:
+        elif plugin.kind in _FILTERS:
             filters.append(plugin.name)
         elif plugin.kind is PluginKind.PICKER:
             pickers.append(plugin.name)
@@ -159,9 +164,9 @@ def _all_plugins(reader: Reader, plugins: DeclaredPlugins, picker: str | None) -
     """The profile of a file that has none."""
     path = "schedulingProfiles[0]"
     reader.provenance[f"{path}.name"] = "implied: the file has no profile"
-    filters, scorers, pickers = (
-        [plugin.name for plugin in plugins.of_kind(kind)] for kind in _SCHEDULING_KINDS
-    )
+    filters = [plugin.name for plugin in plugins.by_name.values() if plugin.kind in _FILTERS]
+    scorers = [plugin.name for plugin in plugins.of_kind(PluginKind.SCORER)]
+    pickers = [plugin.name for plugin in plugins.of_kind(PluginKind.PICKER)]
     weighted = [WeightedScorer(name, 1.0, f"{path}.plugins[{i}]") for i, name in enumerate(scorers)]
     reader.provenance |= {f"{scorer.path}.weight": "default" for scorer in weighted}
     if not scorers and not plugins.broken:
@@ -170,10 +175,12 @@ def _all_plugins(reader: Reader, plugins: DeclaredPlugins, picker: str | None) -
     return Profile("default", tuple(filters), tuple(weighted), chosen)
 
 
-def _warn_unreferenced(reader: Reader, plugins: DeclaredPlugins, declared: list[DeclaredProfile]) -> None:
-    used = {reference.name for profile in declared for reference in profile.references}
+def _warn_unreferenced(
+    reader: Reader, plugins: DeclaredPlugins, declared: list[DeclaredProfile], detector: str
+) -> None:
+    used = {reference.name for profile in declared for reference in profile.references} | {detector}
     for plugin in plugins.by_name.values():
-        if plugin.kind in (PluginKind.FILTER, PluginKind.SCORER) and plugin.name not in used:
+        if plugin.kind in (*_FILTERS, PluginKind.SCORER) and plugin.name not in used:
             reader.warn(plugin.path, f"{plugin.kind} {plugin.name!r} is in no profile and has no effect")
 
 

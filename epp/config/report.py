@@ -24,6 +24,7 @@ def config_as_dict(config: EffectiveConfig) -> dict[str, Any]:
         "plugins": [_plugin_as_dict(config, plugin) for plugin in config.plugins],
         "profiles": [_profile_as_dict(config, profile) for profile in config.profiles],
         "handler": config.handler,
+        "detector": config.detector,
         "views": [_view_as_dict(config, view) for view in config.views],
         "warnings": list(config.warnings),
         "notes": list(config.notes),
@@ -69,7 +70,7 @@ def _parameters(config: EffectiveConfig, plugin: PluginInstance) -> Iterator[tup
     """Key, value and source of what a plugin is built with; index parameters belong to its view."""
     for key, value in parameter_values(plugin.parameters).items():
         if key not in _INDEX_KEYS and value is not None:
-            yield key, value, config.provenance.get(f"{plugin.path}.parameters.{key}", "default")
+            yield key, value, config.provenance.get(f"{plugin.parameters_path}.{key}", "default")
 
 
 def _view_values(config: EffectiveConfig, view: View) -> Iterator[tuple[str, Any, str]]:
@@ -84,10 +85,15 @@ def config_as_text(config: EffectiveConfig) -> str:
     for profile in config.profiles:
         rows += _profile_rows(config, profile)
     rows.append(("profile handler", config.handler, _origin(config, config.handler)))
+    rows.append(("saturation detector", config.detector, _origin(config, config.detector)))
     rows.append(("", "", ""))
     for plugin in config.plugins:
         rows.append((f"plugin {plugin.name}", plugin.type, plugin.origin))
-        rows += [(f"  {key}", _shown(value), source) for key, value, source in _parameters(config, plugin)]
+        rows += [
+            (f"  {path}", _shown(value), config.provenance.get(f"{plugin.parameters_path}.{path}", source))
+            for key, told, source in _parameters(config, plugin)
+            for path, value in _single_values(key, told)
+        ]
     for view in config.views:
         rows += _view_rows(config, view)
     remarks = [f"warning: {text}" for text in config.warnings] + [f"note: {text}" for text in config.notes]
@@ -121,6 +127,18 @@ def _view_rows(config: EffectiveConfig, view: View) -> list[_Row]:
 
 def _origin(config: EffectiveConfig, name: str) -> str:
     return next(plugin.origin for plugin in config.plugins if plugin.name == name)
+
+
+def _single_values(path: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """A value that may be a list or a mapping, taken apart: `conditions[0].metric`, `matchLabels.zone`."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _single_values(f"{path}.{key}", inner)
+    elif isinstance(value, list):
+        for number, inner in enumerate(value):
+            yield from _single_values(f"{path}[{number}]", inner)
+    elif value is not None:
+        yield path, value
 
 
 def _shown(value: Any) -> str:

@@ -3,16 +3,10 @@
 from collections.abc import Mapping
 from typing import Final
 
-from epp.config.compatibility import (
-    DATA_LAYER_KEYS,
-    DEFAULT_PARSERS,
-    DETECTOR_DEFAULTS,
-    FLOW_CONTROL_KEYS,
-    only_defaults,
-    refuse_unbuilt,
-)
+from epp.config.compatibility import DATA_LAYER_KEYS, DEFAULT_PARSERS, FLOW_CONTROL_KEYS, refuse_unbuilt
 from epp.config.declared import DeclaredPlugins
-from epp.config.document import MappingNode, Node
+from epp.config.detector import DETECTOR_SECTION
+from epp.config.document import Node
 from epp.config.reader import Reader
 from epp.scheduling.registry import PluginKind
 
@@ -20,22 +14,19 @@ __all__ = ["read_sections"]
 
 _SOURCE_KEYS: Final = ("pluginRef", "extractors")
 _REFERENCE_KEYS: Final = ("pluginRef",)
-_DEFAULT_DETECTOR: Final = "utilization-detector"
 
 
 def read_sections(reader: Reader, fields: Mapping[str, Node], plugins: DeclaredPlugins) -> None:
-    """Check every section that is there; what means nothing here is noted."""
+    """Check every section but the saturation detector's; what means nothing here is noted."""
     _read_flow_control(reader, fields.get("flowControl"))
     _read_data_layer(reader, fields, plugins)
     _read_parsers(reader, fields, plugins)
-    _read_detector(reader, fields.get("saturationDetector"), plugins)
 
 
 def _read_flow_control(reader: Reader, node: Node | None) -> None:
-    for key, value in reader.fields(node, "flowControl", FLOW_CONTROL_KEYS).items():
-        refuse_unbuilt(
-            reader, f"flowControl.{key}", value, f"flow control ({key})", "remove the section flowControl"
-        )
+    for key, value in reader.fields(node, "flowControl", (*FLOW_CONTROL_KEYS, DETECTOR_SECTION)).items():
+        if key != DETECTOR_SECTION:
+            refuse_unbuilt(reader, f"flowControl.{key}", value, f"flow control ({key})")
 
 
 def _read_data_layer(reader: Reader, fields: Mapping[str, Node], plugins: DeclaredPlugins) -> None:
@@ -78,19 +69,6 @@ def _read_parsers(reader: Reader, fields: Mapping[str, Node], plugins: DeclaredP
         _read_reference(reader, reference, path, parser, plugins, DEFAULT_PARSERS)
     if parsers:
         reader.note(parsers[0][0], "means nothing here: the parser is chosen by the request's path")
-
-
-def _read_detector(reader: Reader, node: Node | None, plugins: DeclaredPlugins) -> None:
-    """Thresholds (GIE 1.2 to 1.4) or a reference (later), with the default values only."""
-    if node is None:
-        return
-    path = "saturationDetector"
-    reader.note(path, "has no effect yet: requests carry no priority, so none is shed")
-    if isinstance(node, MappingNode) and node.get("pluginRef") is not None:
-        reference = reader.fields(node, path, _REFERENCE_KEYS).get("pluginRef")
-        _read_reference(reader, reference, path, node, plugins, frozenset({_DEFAULT_DETECTOR}))
-    else:
-        only_defaults(reader, node, path, DETECTOR_DEFAULTS)
 
 
 def _read_reference(

@@ -10,6 +10,7 @@ from typing import Final
 from epp.config.leaf import Leaf, Secret, leaf_of, rules
 from epp.config.security_settings import AdminTlsSettings, ApiKeySettings, EndpointTlsSettings, TlsSettings
 from epp.endpoints.types import EndpointSpec
+from epp.flow.admission import Objective
 from epp.security import Network
 
 __all__ = [
@@ -221,6 +222,14 @@ class Settings:
     config: str | None = field(
         default=None,
         metadata=rules("File with the EndpointPickerConfig.", absent="the built-in config/default.yaml"),
+    )
+    objective: tuple[Objective, ...] = field(
+        default=(),
+        metadata=rules(
+            "Priority of the requests that name the objective in x-llm-d-inference-objective; a mapping in "
+            "the file. Below 0 they get 429 while the pool is saturated.",
+            absent="none; every request has priority 0",
+        ),
     )
     pool_name: str = field(default="default", metadata=rules("Name of the pool in metrics."))
     drain_timeout_s: float = field(

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from epp.config.document import Entry, MappingNode, Node, Scalar, SequenceNode, describe
 from epp.config.leaf import Leaf, LeafKind, Secret
+from epp.config.objectives import read_objectives
 from epp.config.reader import Reader, closest, listed
 from epp.config.units import format_duration, format_size, parse_duration, parse_size
 from epp.endpoints.spec import parse_endpoint
@@ -23,6 +24,8 @@ def read_value(reader: Reader, leaf: Leaf, node: Node, path: str) -> Any:
     """
     if leaf.kind is LeafKind.ENDPOINTS:
         return _endpoints(reader, node, path)
+    if leaf.kind is LeafKind.OBJECTIVES:
+        return read_objectives(reader, node, path)
     if leaf.kind.repeatable:
         return _list(reader, node, path, parse_key if leaf.kind is LeafKind.CLIENT_KEYS else parse_network)
     value = _READERS[leaf.kind](reader, node, path)
@@ -159,6 +162,8 @@ def show_value(leaf: Leaf, value: Any) -> str:
         return format_size(value)
     if leaf.kind is LeafKind.SWITCH:
         return str(value).lower()
+    if leaf.kind is LeafKind.OBJECTIVES:
+        return " ".join(f"{objective.name}={objective.priority}" for objective in value)
     if leaf.kind is LeafKind.ENDPOINTS:
         return " ".join(",".join([spec.url, *(f"{k}={v}" for k, v in spec.labels.items())]) for spec in value)
     if leaf.kind.repeatable:

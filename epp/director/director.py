@@ -4,6 +4,7 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from epp.director.candidates import Candidates
 from epp.director.chains import PromptChains, hash_prompts, match_views, prompt_tokens, text_bytes, valued
 from epp.director.claims import Claims, OutputLengths
 from epp.director.exchange import Exchange, Hold
@@ -20,7 +21,8 @@ from epp.endpoints.models import ModelCatalog, Resolution
 from epp.endpoints.slow_start import SlowStart
 from epp.endpoints.table import EndpointTable
 from epp.endpoints.types import Endpoint
-from epp.errors import EppError, NoEndpointsError, SaturatedError
+from epp.errors import EppError
+from epp.flow.admission import Admission
 from epp.prefix import PrefixIndex
 from epp.request import api_of, decode_body, parse_request
 from epp.request.types import Api, InferenceRequest
@@ -55,6 +57,7 @@ class State:
     views: tuple[TierView, ...]
     ratios: TokenRatios
     scheduler: Scheduler
+    admission: Admission
 
 
 class Director:
@@ -77,6 +80,9 @@ class Director:
         self._retry = retry or RetryPolicy()
         self._budget = RetryBudget(self._retry)
         self._limits = limits or Limits()
+        self._candidates = Candidates(
+            state.health, state.admission, state.slow_start, state.ledger, self._limits.inflight_per_endpoint
+        )
         self._claims = Claims(state.index, state.views, state.ledger)
         self._outputs = OutputLengths()
         self.running = RunningRequests()
@@ -84,7 +90,7 @@ class Director:
     def open(self, head: RequestHead, now: float) -> Exchange:
         """Begin a request's life; from here on `on_end` must be called exactly once."""
         self._budget.on_request(now)
-        return Exchange(head, now)
+        return Exchange(head, now, self.state.admission.priority(head.headers))
 
     def prepare(self, exchange: Exchange, body: bytes, now: float) -> Generator[None, None, None]:
         """Parse and hash `body` (as it came, maybe compressed); yields about each MB of work.
@@ -157,7 +163,7 @@ class Director:
         if request is None:
             raise AssertionError("prepare comes before pick")
         resolution = exchange.resolution = self._resolve(request)
-        candidates, full = self._candidates(resolution, now)
+        candidates, full = self._candidates.find(resolution, exchange.priority, now)
         if exchange.chains is not None:
             exchange.matches = match_views(
                 self.state.index, self.state.views, exchange.chains, self.state.ratios, resolution.model
@@ -176,25 +182,6 @@ class Director:
             headers=exchange.head.headers,
         )
 
-    def _candidates(self, resolution: Resolution, now: float) -> tuple[tuple[Endpoint, ...], bool]:
-        """Endpoints that may take the request, and whether they are all that may take any for this model."""
-        serving = resolution.endpoints
-        routable = self.state.health.routable(serving, now)
-        if not routable:
-            raise NoEndpointsError(_nobody(resolution))
-        warmed = self.state.slow_start.limit(routable, self.state.ledger, now)
-        free = self._below_limit(warmed)
-        if not free:
-            raise SaturatedError("every endpoint is at its limit of requests in flight; try again")
-        return free, free is routable
-
-    def _below_limit(self, endpoints: tuple[Endpoint, ...]) -> tuple[Endpoint, ...]:
-        limit = self._limits.inflight_per_endpoint
-        if not limit:
-            return endpoints
-        requests = self.state.ledger.requests
-        return tuple(e for e in endpoints if requests[e.slot] < limit)
-
     def pick(self, exchange: Exchange, now: float) -> Target:
         """Schedule, raise the ledger and claim the prefix, in one step.
 
@@ -203,7 +190,8 @@ class Director:
         """
         self.schedule(exchange, now)
         model = exchange.resolution.model if exchange.resolution else ""
-        exchange.counted_as = self.running.enter(exchange.request.model if exchange.request else None, model)
+        named = exchange.request.model if exchange.request else None
+        exchange.counted_as = self.running.enter(named, model, exchange.priority)
         return self._dispatch(exchange, next(exchange.order), now)
 
     def commit(self, exchange: Exchange, decision: Decision, endpoint: Endpoint) -> None:
@@ -287,11 +275,13 @@ class Director:
         return self._dispatch(exchange, endpoint, now) if endpoint is not None else None
 
     def _next_endpoint(self, exchange: Exchange) -> Endpoint | None:
-        """The next in the decision's order that is still there and was not tried."""
+        """The next in the decision's order that is still there, has room and was not tried."""
         pool = self.state.table.pool
         for endpoint in exchange.order:
             there = pool.by_address.get(endpoint.address)
-            if there is not None and takes_requests(there) and there.address not in exchange.tried:
+            if there is None or there.address in exchange.tried:
+                continue
+            if takes_requests(there) and self._candidates.has_room(there):
                 return there
         return None
 
@@ -306,6 +296,12 @@ class Director:
             hold.confirmed = True
         else:
             self._claims.forget(hold)
+
+    def response_headers(self, exchange: Exchange) -> tuple[tuple[str, str], ...]:
+        """Headers that plugins add to the answer of the endpoint that gave it."""
+        if exchange.decision is None or exchange.hold is None:
+            return ()
+        return self.state.scheduler.response_headers(exchange.decision, exchange.hold.endpoint)
 
     def on_first_byte(self, exchange: Exchange, now: float) -> None:
         """The first byte of the body came: the prefill is done."""
@@ -383,10 +379,3 @@ def _claimable(exchange: Exchange) -> PromptChains | None:
     """The chains that the endpoint will compute; tokenizing a prompt leaves nothing in a cache."""
     request = exchange.request
     return exchange.chains if request is not None and request.api.computes else None
-
-
-def _nobody(resolution: Resolution) -> str:
-    of_model = f" serves model {resolution.model!r}" if resolution.model else " is known"
-    if not resolution.endpoints:
-        return f"no endpoint{of_model}; check the endpoints and /readyz"
-    return "no endpoint is ready: all are draining or unreachable; see /readyz"

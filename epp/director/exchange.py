@@ -35,12 +35,14 @@ class Exchange:
     __slots__ = (
         "arrived", "attempts", "body_bytes", "chains", "counted_as", "decision", "decision_s", "ejected",
         "ended", "executions", "failures", "first_byte_at", "head", "hold", "matches", "order", "predicted",
-        "prepare_s", "prompt_tokens", "request", "resolution", "status", "target", "text_bytes", "tried",
+        "prepare_s", "priority", "prompt_tokens", "request", "resolution", "status", "target", "text_bytes",
+        "tried",
     )  # fmt: skip
 
-    def __init__(self, head: RequestHead, arrived: float) -> None:
+    def __init__(self, head: RequestHead, arrived: float, priority: int = 0) -> None:
         self.head = head
         self.arrived = arrived
+        self.priority = priority
         self.body_bytes = 0
         self.request: InferenceRequest | None = None
         self.resolution: Resolution | None = None

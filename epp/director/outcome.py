@@ -31,6 +31,7 @@ def record_of(
         request_id=exchange.head.request_id,
         method=exchange.head.method,
         path=exchange.head.path,
+        priority=exchange.priority,
         client=exchange.head.client,
         key_name=exchange.head.key_name,
         arrived=exchange.arrived,

@@ -32,7 +32,7 @@ def pick_steps(
     Raises:
         EppError: as the proxy would answer.
     """
-    exchange = Exchange(head, now)
+    exchange = Exchange(head, now, director.state.admission.priority(head.headers))
     yield from director.prepare(exchange, body, now)
     decision = director.schedule(exchange, now)
     told = _first(exchange, decision.primary.max_endpoints)

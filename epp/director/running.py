@@ -5,7 +5,7 @@ from typing import Final
 __all__ = ["RunningKey", "RunningRequests"]
 
 RunningKey = tuple[str, str, str, int]  # model as named, target model, fairness id, priority
-_DEFAULT_FLOW: Final = ("default-flow", 0)
+_DEFAULT_FLOW: Final = "default-flow"
 
 
 class RunningRequests:
@@ -18,9 +18,9 @@ class RunningRequests:
         """The counts of this moment."""
         return dict(self._counts)
 
-    def enter(self, model: str | None, target: str) -> RunningKey:
+    def enter(self, model: str | None, target: str, priority: int = 0) -> RunningKey:
         """A request goes to its first endpoint; returns the key to leave with."""
-        key = (model or target, target, *_DEFAULT_FLOW)
+        key = (model or target, target, _DEFAULT_FLOW, priority)
         self._counts[key] = self._counts.get(key, 0) + 1
         return key
 

@@ -163,6 +163,13 @@ QUEUE_BY_ENDPOINT: Final = Family(
         "inference_pool_per_pod_queue_size", {"name": "name", "model_server_pod": "model_server_endpoint"}
     ),
 )
+POOL_SATURATION: Final = Family(
+    "llm_d_epp_flow_control_pool_saturation",
+    "gauge",
+    "How full the pool is by its saturation detector; at 1 requests of negative priority are shed.",
+    labels=("inference_pool", "stage"),
+    twin=twin("inference_extension_flow_control_pool_saturation", "inference_pool"),
+)
 SCHEDULER_DURATION: Final = Family(
     "llm_d_epp_scheduler_e2e_duration_seconds",
     "histogram",

@@ -11,6 +11,12 @@ ENDS: Final = Family(
     "Requests by why they ended and the status the client got.",
     labels=("reason", "status"),
 )
+DROPPED: Final = Family(
+    "epp_requests_dropped_total",
+    "counter",
+    "Requests that the router turned away, by the reason it gave (x-llm-d-request-dropped-reason).",
+    labels=("reason", "priority"),
+)
 RETRIES: Final = Family(
     "epp_retries_total", "counter", "Repeats of requests, by the failure that caused them.", labels=("kind",)
 )

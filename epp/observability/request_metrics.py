@@ -111,6 +111,7 @@ class RequestMetrics:
         self._failed_attempts: dict[str, int] = {}
         self._ends: dict[tuple[EndReason, int | None], int] = {}
         self._retries: dict[FailureKind, int] = {}
+        self._dropped: dict[tuple[str, int], int] = {}
         self._processing = Histogram(bounds.PROCESSING)
         self._decision = Histogram(bounds.ROUTER)
         self._prepare = Histogram(bounds.ROUTER)
@@ -136,6 +137,9 @@ class RequestMetrics:
         code = _error_code(record)
         if code is not None:
             series.errors[code] = series.errors.get(code, 0) + 1
+        if record.dropped is not None:
+            dropped = (record.dropped, record.priority)
+            self._dropped[dropped] = self._dropped.get(dropped, 0) + 1
         for kind in record.retries[: max(0, record.attempts - 1)]:
             self._retries[kind] = self._retries.get(kind, 0) + 1
         self._observe_router(record, key[1])
@@ -238,6 +242,7 @@ class RequestMetrics:
         yield own.DECISION, [((), self._decision)]
         yield own.PREPARE, [((), self._prepare)]
         yield own.ENDS, [((why.value, str(status or "")), n) for (why, status), n in self._ends.items()]
+        yield own.DROPPED, [((why, str(priority)), n) for (why, priority), n in self._dropped.items()]
         yield own.RETRIES, [((kind.value,), count) for kind, count in self._retries.items()]
 
     def _attempts(self, pool: Pool) -> Iterator[Sample]:

@@ -17,6 +17,7 @@ from epp.observability.instruments import Family
 
 __all__ = ["IndexView", "Sources", "StateMetrics"]
 
+_ONE_STAGE: Final = ""  # the Go picker has one for prefill and one for decode endpoints
 _NO_FLOW: Final = ("inflight-load-producer", "default-flow", "0")
 
 RunningKey = tuple[str, str, str, int]  # model as named, target model, fairness id, priority
@@ -43,6 +44,7 @@ class IndexView:
 class Sources:
     """Where the gauges come from. `now` is the clock that the table's times are of.
 
+    `saturation` is the detector's number for the endpoints that may be picked, None when nothing is known.
     `file_reloads` gives what was read, `ok` or `failed`, and how often; `file_faults` whether it cannot be
     used as it is; `key_refusals` the requests without a valid key, by cause.
     """
@@ -57,6 +59,7 @@ class Sources:
     bytes_per_token: Callable[[], Mapping[str, float]] = dict
     buffered_bytes: Callable[[], int] = int
     dropped_lines: Callable[[], int] = int
+    saturation: Callable[[], float | None] = lambda: None
     file_reloads: Callable[[], Iterable[tuple[str, str, int]]] = tuple
     file_faults: Callable[[], Iterable[tuple[str, bool]]] = tuple
     key_refusals: Callable[[], Mapping[str, int]] = dict
@@ -97,6 +100,8 @@ class StateMetrics:
         yield compat.READY, [(self._name, sum(e.fresh for e in ready))]
         waiting = _fresh(pool, lambda m: m.waiting)
         yield compat.QUEUE_BY_ENDPOINT, [((*self._name, e.address), value) for e, value in waiting]
+        full = self._sources.saturation()
+        yield compat.POOL_SATURATION, [((*self._name, _ONE_STAGE), full)] if full is not None else []
         yield own.ENDPOINTS, [((), len(pool.endpoints))]
         yield own.STALE, [((), sum(not e.fresh for e in pool.endpoints))]
 

@@ -66,15 +66,27 @@ def upstream_request(
 
 
 def response_start(
-    head: ResponseHead, *, request_id: bytes, endpoint: str | None, decision: str | None
+    head: ResponseHead,
+    *,
+    request_id: bytes,
+    endpoint: str | None,
+    decision: str | None,
+    added: tuple[tuple[str, str], ...] = (),
 ) -> dict[str, Any]:
-    """The ASGI message that begins the answer, with `endpoint` and `decision` (None: not sent) as headers."""
+    """The ASGI message that begins the answer, with `endpoint` and `decision` (None: not sent) as headers.
+
+    `added` take the place of the endpoint's headers of the same names.
+    """
     headers = response_headers(
         head.headers,
         request_id=request_id,
         endpoint=endpoint.encode("ascii") if endpoint is not None else None,
         keep_content_length=head.status not in _BODILESS,
     )
+    if added:
+        own = [(name.encode("ascii"), value.encode("ascii")) for name, value in added]
+        names = {name for name, _ in own}
+        headers = [header for header in headers if header[0].lower() not in names] + own
     if decision is not None:
         headers.append((b"x-epp-decision", decision.encode("ascii")))
     return {"type": "http.response.start", "status": head.status, "headers": headers}

@@ -302,6 +302,7 @@ class RelayedRequest:
             request_id=self._request_id,
             endpoint=target.address if around.settings.expose_endpoint else None,
             decision=around.explain(self._exchange, self._scope) if wants_receipt else None,
+            added=around.director.response_headers(self._exchange),
         )
 
     def _observe(self, data: bytes) -> None:

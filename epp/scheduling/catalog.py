@@ -1,28 +1,107 @@
-"""The plugin types of this router, in one list."""
+"""The plugin types of scheduling, in one list."""
 
+from epp.scheduling.filters.by_label import ByLabelFilter, ByLabelParameters
+from epp.scheduling.filters.header_based_testing import HeaderBasedTestingFilter
+from epp.scheduling.filters.label_selector import (
+    ByLabelSelectorFilter,
+    LabelSelectorFilter,
+    LabelSelectorParameters,
+)
+from epp.scheduling.filters.role import DecodeFilter, PrefillFilter
+from epp.scheduling.filters.utilization import UtilizationFilter, UtilizationFilterParameters
 from epp.scheduling.handlers.single_profile import SingleProfileHandler
 from epp.scheduling.inert import inert_types
 from epp.scheduling.pickers.max_score import MaxScoreParameters, MaxScorePicker
 from epp.scheduling.pickers.random_order import RandomParameters, RandomPicker
 from epp.scheduling.pickers.weighted_random import WeightedRandomPicker
 from epp.scheduling.producers.approx_prefix_cache import ApproxPrefixCacheProducer, PrefixIndexParameters
-from epp.scheduling.registry import NoParameters, PluginKind, PluginType, Registry
+from epp.scheduling.registry import NoParameters, PluginKind, PluginType
 from epp.scheduling.scorers.active_request import ActiveRequestParameters, ActiveRequestScorer
+from epp.scheduling.scorers.context_length_aware import (
+    ContextLengthAwareParameters,
+    ContextLengthAwareScorer,
+)
 from epp.scheduling.scorers.kv_cache_utilization import KvCacheUtilizationScorer
+from epp.scheduling.scorers.load_aware import LoadAwareParameters, LoadAwareScorer
+from epp.scheduling.scorers.lora_affinity import LoraAffinityScorer
 from epp.scheduling.scorers.no_hit_lru import NoHitLruParameters, NoHitLruScorer
 from epp.scheduling.scorers.prefix_cache import PrefixCacheScorer, PrefixCacheScorerParameters
 from epp.scheduling.scorers.queue_depth import QueueScorer
 from epp.scheduling.scorers.running_requests import RunningRequestsScorer
+from epp.scheduling.scorers.session_affinity import (
+    SessionAffinityParameters,
+    SessionIdAffinity,
+    build_session_affinity,
+)
+from epp.scheduling.scorers.token_load import TokenLoadParameters, TokenLoadScorer
 
-__all__ = ["default_registry"]
+__all__ = ["scheduling_types"]
 
 
-def default_registry() -> Registry:
-    """All plugin types that configuration may name."""
-    return Registry([*_scorers(), *_pickers(), *_others(), *inert_types()])
+def scheduling_types() -> list[PluginType]:
+    """Filters, scorers, pickers, the handler, the producer, and what is accepted without effect."""
+    scorers = [*_load_scorers(), *_affinity_scorers()]
+    return [*_filters(), *scorers, *_pickers(), *_others(), *inert_types()]
 
 
-def _scorers() -> list[PluginType]:
+def _filters() -> list[PluginType]:
+    kind = PluginKind.FILTER
+    return [
+        PluginType(
+            LabelSelectorFilter.type,
+            kind,
+            LabelSelectorParameters,
+            LabelSelectorFilter.build,
+            "Keeps the endpoints that a Kubernetes label selector selects.",
+        ),
+        PluginType(
+            ByLabelSelectorFilter.type,
+            kind,
+            LabelSelectorParameters,
+            ByLabelSelectorFilter.build,
+            "The older name of label-selector-filter.",
+            deprecated="use label-selector-filter, with the same parameters",
+        ),
+        PluginType(
+            ByLabelFilter.type,
+            kind,
+            ByLabelParameters,
+            ByLabelFilter.build,
+            "Keeps the endpoints whose label has one of some values.",
+            deprecated="use label-selector-filter, decode-filter or prefill-filter",
+        ),
+        PluginType(
+            DecodeFilter.type,
+            kind,
+            NoParameters,
+            DecodeFilter.build,
+            "Keeps the endpoints that generate answers, by the label llm-d.ai/role.",
+        ),
+        PluginType(
+            PrefillFilter.type,
+            kind,
+            NoParameters,
+            PrefillFilter.build,
+            "Keeps the endpoints that compute prompts for others, by the label llm-d.ai/role.",
+        ),
+        PluginType(
+            UtilizationFilter.type,
+            kind,
+            UtilizationFilterParameters,
+            UtilizationFilter.build,
+            "Drops the endpoints that are above a limit.",
+        ),
+        PluginType(
+            HeaderBasedTestingFilter.type,
+            kind,
+            NoParameters,
+            HeaderBasedTestingFilter.build,
+            "Keeps the endpoints that a request header names; for tests.",
+        ),
+    ]
+
+
+def _load_scorers() -> list[PluginType]:
     scorer = PluginKind.SCORER
     return [
         PluginType(
@@ -43,13 +122,6 @@ def _scorers() -> list[PluginType]:
             "More free KV blocks, as scraped.",
         ),
         PluginType(
-            PrefixCacheScorer.type,
-            scorer,
-            PrefixCacheScorerParameters,
-            PrefixCacheScorer.build,
-            "A longer cached prefix of the request.",
-        ),
-        PluginType(
             ActiveRequestScorer.type,
             scorer,
             ActiveRequestParameters,
@@ -57,11 +129,59 @@ def _scorers() -> list[PluginType]:
             "Fewer requests of this router in flight.",
         ),
         PluginType(
+            LoadAwareScorer.type,
+            scorer,
+            LoadAwareParameters,
+            LoadAwareScorer.build,
+            "Fewer requests waiting, against a fixed length, as scraped.",
+        ),
+        PluginType(
+            TokenLoadScorer.type,
+            scorer,
+            TokenLoadParameters,
+            TokenLoadScorer.build,
+            "Fewer uncached prompt tokens to compute, this request's included.",
+        ),
+    ]
+
+
+def _affinity_scorers() -> list[PluginType]:
+    scorer = PluginKind.SCORER
+    return [
+        PluginType(
+            PrefixCacheScorer.type,
+            scorer,
+            PrefixCacheScorerParameters,
+            PrefixCacheScorer.build,
+            "A longer cached prefix of the request.",
+        ),
+        PluginType(
             NoHitLruScorer.type,
             scorer,
             NoHitLruParameters,
             NoHitLruScorer.build,
             "Spreads requests that nobody has cached.",
+        ),
+        PluginType(
+            LoraAffinityScorer.type,
+            scorer,
+            NoParameters,
+            LoraAffinityScorer.build,
+            "The request's adapter is loaded, or there is room for it.",
+        ),
+        PluginType(
+            SessionIdAffinity.type,
+            scorer,
+            SessionAffinityParameters,
+            build_session_affinity,
+            "The endpoint that the client's session had before.",
+        ),
+        PluginType(
+            ContextLengthAwareScorer.type,
+            scorer,
+            ContextLengthAwareParameters,
+            ContextLengthAwareScorer.build,
+            "The endpoint is labelled for prompts of this length.",
         ),
     ]
 

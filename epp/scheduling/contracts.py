@@ -16,13 +16,13 @@ from epp.request.types import InferenceRequest
 from epp.scheduling.columns import CandidateSlots, Column, SegmentColumn
 
 __all__ = [
-    "NO_MATCH", "BuildContext", "CandidateSlots", "Column", "Cycle", "Decision", "Filter", "PickObserver",
-    "Picker", "PrefixMatch", "ProfileHandler", "ProfileResult", "ScoredColumn", "Scorer", "SegmentColumn",
-    "Volatility",
+    "NO_MATCH", "BuildContext", "CandidateSlots", "Column", "Cycle", "Decision", "Filter", "Narrowing",
+    "PickObserver", "Picker", "PrefixMatch", "ProfileHandler", "ProfileResult", "ResponseHeaderPlugin",
+    "ScoredColumn", "Scorer", "SegmentColumn", "Volatility",
 ]  # fmt: skip
 
-# When a scorer's column may change for the same candidates: with a new snapshot of the pool ("snapshot": the
-# profile keeps the column until then) or with each request or pick ("request").
+# When what a plugin says of the same candidates may change: with a new snapshot of the pool ("snapshot") or
+# with each request or pick ("request").
 Volatility = Literal["snapshot", "request"]
 
 
@@ -89,11 +89,21 @@ class Cycle:
         return known
 
 
+@runtime_checkable
 class Filter(Protocol):
-    """Drops candidates that must not be picked."""
+    """Drops candidates that must not be picked.
+
+    One that is "snapshot" returns the same tuple object for the same tuple object, so that what scorers said
+    of it may be kept.
+    """
 
     type: ClassVar[str]
     name: str
+
+    @property
+    def volatility(self) -> Volatility:
+        """When it may let others pass."""
+        ...
 
     def filter(self, cycle: Cycle) -> tuple[Endpoint, ...]:
         """The candidates to keep, in the same order. Empty means: none can take the request."""
@@ -101,7 +111,7 @@ class Filter(Protocol):
 
 
 class Scorer(Protocol):
-    """Rates candidates."""
+    """Rates candidates. The column of one that is "snapshot" is kept until the pool has a new snapshot."""
 
     type: ClassVar[str]
     volatility: ClassVar[Volatility]
@@ -118,6 +128,15 @@ class PickObserver(Protocol):
 
     def on_picked(self, cycle: Cycle, endpoint: Endpoint) -> None:
         """The request of `cycle` goes to `endpoint`."""
+        ...
+
+
+@runtime_checkable
+class ResponseHeaderPlugin(Protocol):
+    """A plugin that tells the client something. It is asked through `Scheduler.response_headers`."""
+
+    def response_headers(self, endpoint: Endpoint) -> tuple[tuple[str, str], ...]:
+        """Headers for the answer that `endpoint` gave: lower-case names, values of visible ASCII."""
         ...
 
 
@@ -147,16 +166,37 @@ class Picker(Protocol):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Narrowing:
+    """What a filter did: the candidates before it and after it."""
+
+    filter: str
+    before: tuple[Endpoint, ...]
+    after: tuple[Endpoint, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class ProfileResult:
-    """What one profile decided. `order` yields candidates best first and may be consumed once."""
+    """What one profile decided. `order` yields candidates best first and may be consumed once.
+
+    `narrowed` has the filters that dropped candidates, in order.
+    """
 
     profile: str
     candidates: tuple[Endpoint, ...]
-    excluded: tuple[tuple[Endpoint, str], ...]  # endpoint, name of the filter that dropped it
+    narrowed: tuple[Narrowing, ...]
     columns: tuple[ScoredColumn, ...]
     totals: Column
     order: Iterable[Endpoint]
     max_endpoints: int = 1
+
+    @property
+    def excluded(self) -> tuple[tuple[Endpoint, str], ...]:
+        """Candidates that were dropped, each with the name of the filter; made when asked for."""
+        found: list[tuple[Endpoint, str]] = []
+        for step in self.narrowed:
+            left = {endpoint.slot for endpoint in step.after}
+            found += [(endpoint, step.filter) for endpoint in step.before if endpoint.slot not in left]
+        return tuple(found)
 
 
 class ProfileHandler(Protocol):
@@ -183,10 +223,25 @@ class Decision:
     results: Mapping[str, ProfileResult]
 
 
+def _never_scraped(_address: str) -> float | None:
+    """Nobody tells ages."""
+    return None
+
+
 @dataclass(frozen=True, slots=True)
 class BuildContext:
-    """What a plugin's factory may use beside its parameters."""
+    """What a plugin's factory may use beside its parameters.
+
+    Attributes:
+        random: the seeded generator.
+        producers: names of prefix producers that exist.
+        warn: tells the operator something at start.
+        scraped_at: monotonic seconds of an endpoint's last good scrape, by address; None before the first.
+        scrape_interval_s: longest time from one scrape of an endpoint to the next.
+    """
 
     random: random.Random
-    producers: frozenset[str]  # names of prefix producers that exist
+    producers: frozenset[str]
     warn: Callable[[str], None]
+    scraped_at: Callable[[str], float | None] = _never_scraped
+    scrape_interval_s: float = 0.5

@@ -4,10 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from epp.endpoints.types import Endpoint
 from epp.errors import NoEndpointsError, SaturatedError
 from epp.scheduling.columns import CandidateSlots, add_weighted, clamped
-from epp.scheduling.contracts import Cycle, Filter, Picker, ProfileResult, ScoredColumn, Scorer
+from epp.scheduling.contracts import Cycle, Filter, Narrowing, Picker, ProfileResult, ScoredColumn, Scorer
 
 __all__ = ["SchedulingProfile"]
 
@@ -31,7 +30,7 @@ class SchedulingProfile:
     """Runs filters in order, adds up weight times clamped score, and lets the picker order the rest.
 
     Scorers whose volatility is "snapshot" are asked once for the same candidates of the same pool version,
-    if the cycle's candidates are complete and no filter dropped one.
+    if the cycle's candidates are complete and only filters that are "snapshot", too, dropped some.
     """
 
     def __init__(
@@ -59,32 +58,31 @@ class SchedulingProfile:
         """
         if not cycle.candidates:
             raise NoEndpointsError("no endpoint is ready")
-        kept, excluded = self._filter(cycle)
-        if not kept:
-            raise SaturatedError("no endpoint can take the request: every candidate was filtered out")
-        own = cycle if kept is cycle.candidates else replace(cycle, candidates=kept, full=False)
+        own, narrowed = self._filter(cycle)
         columns, totals = self._score(own)
         return ProfileResult(
             profile=self.name,
-            candidates=kept,
-            excluded=excluded,
+            candidates=own.candidates,
+            narrowed=narrowed,
             columns=columns,
             totals=totals,
             order=self.picker.order(own, totals, self.weight_sum),
             max_endpoints=self.picker.max_endpoints,
         )
 
-    def _filter(self, cycle: Cycle) -> tuple[tuple[Endpoint, ...], tuple[tuple[Endpoint, str], ...]]:
-        kept = cycle.candidates
-        excluded: list[tuple[Endpoint, str]] = []
+    def _filter(self, cycle: Cycle) -> tuple[Cycle, tuple[Narrowing, ...]]:
+        """The cycle with the candidates that pass, and what each filter that dropped some has done."""
+        own = cycle
+        narrowed: list[Narrowing] = []
         for plugin in self.filters:
-            passed = plugin.filter(replace(cycle, candidates=kept))
-            if len(passed) < len(kept):
-                excluded += _dropped(plugin.name, kept, passed)
-                kept = passed
-            if not kept:
-                break
-        return kept, tuple(excluded)
+            passed = plugin.filter(own)
+            if len(passed) == len(own.candidates):
+                continue
+            narrowed.append(Narrowing(plugin.name, own.candidates, passed))
+            if not passed:
+                raise SaturatedError("no endpoint can take the request: every candidate was filtered out")
+            own = replace(own, candidates=passed, full=own.full and plugin.volatility == "snapshot")
+        return own, tuple(narrowed)
 
     def _score(self, cycle: Cycle) -> tuple[tuple[ScoredColumn, ...], list[float]]:
         snapshot = self._snapshot(cycle)
@@ -121,13 +119,6 @@ class SchedulingProfile:
         )
         weighted = [(column.scores, column.weight) for column in columns if column is not None]
         return _SnapshotColumns(slots, columns, add_weighted([0.0] * len(slots), weighted, slots))
-
-
-def _dropped(
-    name: str, before: tuple[Endpoint, ...], after: tuple[Endpoint, ...]
-) -> list[tuple[Endpoint, str]]:
-    slots = {endpoint.slot for endpoint in after}
-    return [(endpoint, name) for endpoint in before if endpoint.slot not in slots]
 
 
 def _scored(scorer: Scorer, weight: float, cycle: Cycle) -> ScoredColumn:

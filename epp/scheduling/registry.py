@@ -1,19 +1,25 @@
 """The plugin types that exist, with their parameters: what configuration is checked against.
 
 A plugin module declares a frozen dataclass of parameters (fields made with `param`) and registers its class
-with `Registry.add` in `epp/scheduling/catalog.py`. Nothing registers itself at import.
+in a catalog (`epp/scheduling/catalog.py`, `epp/flow/catalog.py`). Nothing registers itself at import.
+
+A parameter's type is `bool`, `int`, `float`, `str`, each maybe `| None`; `Mapping[str, str]`; another
+parameters dataclass; or `tuple[X, ...]` of `str` or of a parameters dataclass.
 """
 
 import builtins
 import dataclasses
 import enum
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from epp.scheduling.contracts import BuildContext
 
-__all__ = ["NoParameters", "Param", "PluginKind", "PluginType", "Registry", "param", "params_of"]
+__all__ = [
+    "CheckedParameters", "Fault", "NoParameters", "Param", "PluginKind", "PluginType", "Registry", "param",
+    "params_of",
+]  # fmt: skip
 
 
 class PluginKind(enum.StrEnum):
@@ -24,12 +30,16 @@ class PluginKind(enum.StrEnum):
     PICKER = "picker"
     HANDLER = "profile handler"
     PRODUCER = "producer"
+    DETECTOR = "saturation detector"  # also a filter, where a profile names it
     INERT = "inert"  # accepted for compatibility, means nothing here; its doc says why
 
 
 @dataclass(frozen=True, slots=True)
 class Param:
-    """One parameter as configuration sees it. Bounds are inclusive; `above` is exclusive."""
+    """One parameter as configuration sees it. Bounds are inclusive; `above` is exclusive.
+
+    `duration`: written as `200ms` or `5s`, in seconds here. `required`: the file must give it.
+    """
 
     key: str
     type: Any
@@ -40,6 +50,8 @@ class Param:
     maximum: float | None = None
     choices: tuple[str, ...] = ()
     deprecated: str = ""
+    duration: bool = False
+    required: bool = False
 
 
 def param(
@@ -52,6 +64,8 @@ def param(
     maximum: float | None = None,
     choices: tuple[str, ...] = (),
     deprecated: str = "",
+    duration: bool = False,
+    required: bool = False,
 ) -> Any:
     """A field of a parameters dataclass: `key` is the camelCase name in the file.
 
@@ -65,6 +79,8 @@ def param(
         "maximum": maximum,
         "choices": choices,
         "deprecated": deprecated,
+        "duration": duration,
+        "required": required,
     }
     return dataclasses.field(default=default, metadata=metadata)
 
@@ -80,19 +96,41 @@ def params_of(parameters: type) -> dict[str, tuple[str, Param]]:
 
 
 @dataclass(frozen=True, slots=True)
+class Fault:
+    """A rule over more than one parameter that is broken: at which key, how, and what to write instead."""
+
+    key: str
+    message: str
+    remedy: str
+
+
+@runtime_checkable
+class CheckedParameters(Protocol):
+    """Parameters with rules over more than one of them."""
+
+    def faults(self) -> Iterable[Fault]:
+        """Every rule that is broken."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
 class NoParameters:
     """A plugin without parameters."""
 
 
 @dataclass(frozen=True, slots=True)
 class PluginType:
-    """A registered type. `build(name, parameters, context)` makes the plugin."""
+    """A registered type. `build(name, parameters, context)` makes the plugin.
+
+    `deprecated` says what to write instead; "" for a type that is not.
+    """
 
     type: str
     kind: PluginKind
     parameters: builtins.type  # a dataclass of `param` fields
     build: Callable[[str, Any, BuildContext], Any]
     doc: str
+    deprecated: str = ""
 
 
 class Registry:

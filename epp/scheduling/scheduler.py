@@ -5,7 +5,14 @@ from dataclasses import replace
 
 from epp.endpoints.types import Endpoint
 from epp.errors import InternalError
-from epp.scheduling.contracts import Cycle, Decision, PickObserver, ProfileHandler, ProfileResult
+from epp.scheduling.contracts import (
+    Cycle,
+    Decision,
+    PickObserver,
+    ProfileHandler,
+    ProfileResult,
+    ResponseHeaderPlugin,
+)
 from epp.scheduling.profile import SchedulingProfile
 
 __all__ = ["Scheduler"]
@@ -19,6 +26,7 @@ class Scheduler:
         self.handler = handler
         self._names = tuple(self.profiles)
         self._observers = {name: _observers(profile) for name, profile in self.profiles.items()}
+        self._header_plugins = {name: _header_plugins(profile) for name, profile in self.profiles.items()}
 
     def schedule(self, cycle: Cycle) -> Decision:
         """Run the profiles that the handler asks for, each at most once.
@@ -49,7 +57,23 @@ class Scheduler:
             for observer in observers:
                 observer.on_picked(seen, endpoint)
 
+    def response_headers(self, decision: Decision, endpoint: Endpoint) -> tuple[tuple[str, str], ...]:
+        """What plugins of the primary profile add to the answer that `endpoint` gave."""
+        plugins = self._header_plugins[decision.primary.profile]
+        if not plugins:
+            return ()
+        return tuple(header for plugin in plugins for header in plugin.response_headers(endpoint))
+
+
+def _plugins(profile: SchedulingProfile) -> list[object]:
+    """Filters, scorers and the picker, each once: a plugin may be more than one of them."""
+    plugins = [*profile.filters, *(scorer for scorer, _ in profile.scorers), profile.picker]
+    return list({id(plugin): plugin for plugin in plugins}.values())
+
 
 def _observers(profile: SchedulingProfile) -> tuple[PickObserver, ...]:
-    plugins = [*profile.filters, *(scorer for scorer, _ in profile.scorers), profile.picker]
-    return tuple(plugin for plugin in plugins if isinstance(plugin, PickObserver))
+    return tuple(plugin for plugin in _plugins(profile) if isinstance(plugin, PickObserver))
+
+
+def _header_plugins(profile: SchedulingProfile) -> tuple[ResponseHeaderPlugin, ...]:
+    return tuple(plugin for plugin in _plugins(profile) if isinstance(plugin, ResponseHeaderPlugin))

@@ -30,9 +30,9 @@ class Decisions:
 class Surface:
     """Two endpoints that serve the model m; everything else is what the test says."""
 
-    def __init__(self, **ports):
+    def __init__(self, config=None, **ports):
         self.clock = ManualClock()
-        self.core = compose(load_config(builtin_config(), "default.yaml"), CoreOptions(seed=1))
+        self.core = compose(load_config(config or builtin_config(), "test"), CoreOptions(seed=1))
         self.core.upkeep.sync_endpoints([parse_endpoint(f"http://{a}") for a in (A, B)], 0.0)
         for address, models in ((A, ("m", "only-a")), (B, ("m",))):
             incarnation = self.core.table.pool.by_address[address].incarnation

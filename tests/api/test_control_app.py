@@ -8,6 +8,13 @@ from epp.api.ports import Readiness
 from tests.api.surface import A, B, Surface
 
 ELSEWHERE = ("203.0.113.9", 1234)
+UNCAPPED = """
+apiVersion: llm-d.ai/v1alpha1
+kind: EndpointPickerConfig
+plugins:
+- type: prefix-cache-scorer
+  parameters: {maxPrefixTokensToMatch: 0}
+"""
 
 
 async def test_liveness_says_nothing_of_endpoints():
@@ -111,7 +118,7 @@ async def test_a_pick_uses_the_headers_and_the_path_of_the_request():
 async def test_a_pick_of_a_long_prompt_pauses_and_is_answered():
     body = {"model": "m", "messages": [{"role": "user", "content": "long " * 600_000}]}
 
-    answer = await Surface().ask("POST", "/pick", json=body)
+    answer = await Surface(UNCAPPED).ask("POST", "/pick", json=body)
 
     assert answer.json()["receipt"]["prompt_tokens"] == 750_001
 

@@ -131,7 +131,7 @@ async def test_an_observer_that_fails_is_counted_and_logged_and_spares_the_other
 async def test_without_a_file_the_access_log_is_standard_output(settings, capfd):
     runtime = Runtime(settings(access_log=AccessLogSettings(), log=LogSettings(format="human")), CONFIG)
     await runtime.start()
-    runtime.reopen_logs()
+    runtime.on_hangup()
     await call(runtime.app, "/v1/chat/completions", method="POST")
     await runtime.stop()
 

@@ -6,18 +6,16 @@ import re
 import pytest
 
 from epp.cli import main
+from epp.config.catalog import default_registry
 from epp.config.compatibility import (
     DATA_LAYER_KEYS,
-    DEFAULT_PARAMETERS,
     DEFAULT_PARSERS,
-    DETECTOR_DEFAULTS,
     FLOW_CONTROL_KEYS,
     UNBUILT_TYPES,
 )
 from epp.config.load import API_VERSIONS, load_config
 from epp.config.settings import leaves
 from epp.config.settings_load import load_settings
-from epp.scheduling.catalog import default_registry
 from epp.scheduling.registry import params_of
 from tests.config.config_texts import ROOT
 from tests.config.reference_tables import DOCUMENT, renewed
@@ -44,7 +42,7 @@ def test_every_type_and_every_parameter_is_documented():
 
 
 def test_everything_that_is_known_but_unbuilt_or_meaningless_is_documented():
-    keys = [*FLOW_CONTROL_KEYS, *DETECTOR_DEFAULTS, *UNBUILT_TYPES, "injectDefaults", "sources"]
+    keys = [*FLOW_CONTROL_KEYS, *UNBUILT_TYPES, "injectDefaults", "sources"]
 
     for key in keys:
         assert f"`{key}`" in TEXT, key
@@ -52,7 +50,6 @@ def test_everything_that_is_known_but_unbuilt_or_meaningless_is_documented():
         assert f"`dataLayer.{key}`" in TEXT, key
     for version in API_VERSIONS:
         assert version in TEXT
-    assert "utilization-detector" in DEFAULT_PARAMETERS
     assert {f"`{parser}`" for parser in DEFAULT_PARSERS} <= set(re.findall(r"`[a-z-]+`", TEXT))
 
 

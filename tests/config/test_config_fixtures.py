@@ -133,16 +133,18 @@ def test_each_scorer_of_a_fixture_reads_its_producer(name):
 
 
 @pytest.mark.parametrize("name", MEANINGS)
-def test_picker_and_handler_of_a_fixture_are_implied(name):
+def test_picker_handler_and_detector_of_a_fixture_are_implied(name):
     config = load(name)
     origins = {plugin.name: plugin.origin for plugin in config.plugins if plugin.origin.startswith("implied")}
 
     assert origins == {
         "max-score-picker": "implied: no picker is declared",
         "single-profile-handler": "implied: no profile handler is declared",
+        "utilization-detector": "implied: no saturation detector is named",
     }
     assert config.profiles[0].picker == "max-score-picker"
     assert config.handler == "single-profile-handler"
+    assert config.detector == "utilization-detector"
 
 
 @pytest.mark.parametrize("name", MEANINGS)

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from epp.config import load_config
+from epp.config.catalog import default_registry
 from epp.errors import ConfigError
-from epp.scheduling.catalog import default_registry
 from tests.config.config_texts import HEAD, config_of, problems_of, problems_of_text
 
 

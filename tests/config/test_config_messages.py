@@ -6,10 +6,10 @@ import pytest
 
 from epp.cli import COMMANDS
 from epp.config import load_config
-from epp.config.compatibility import DATA_LAYER_KEYS, DETECTOR_DEFAULTS, FLOW_CONTROL_KEYS, UNBUILT_TYPES
+from epp.config.catalog import default_registry
+from epp.config.compatibility import DATA_LAYER_KEYS, FLOW_CONTROL_KEYS, UNBUILT_TYPES
 from epp.config.settings import leaves
 from epp.errors import ConfigError
-from epp.scheduling.catalog import default_registry
 from epp.scheduling.registry import params_of
 from tests.config.config_texts import ROOT
 
@@ -31,7 +31,6 @@ def test_every_camel_case_word_of_a_remedy_is_a_key_or_a_gate():
         PARAMETERS
         | set(DATA_LAYER_KEYS)
         | set(FLOW_CONTROL_KEYS)
-        | set(DETECTOR_DEFAULTS)
         | {"apiVersion", "featureGates", "schedulingProfiles", "dataLayer", "flowControl", "requestHandler"}
         | {"pluginRef", "saturationDetector", "prepareDataPlugins", "enableLegacyMetrics"}
         | {"haPopulateNonLeaderDatastore", "cpuPrefixProducer", "cpuPrefixProducr"}

@@ -1,13 +1,39 @@
 """Plugin parameters: types, bounds, choices, deprecation; plugins that are no mapping."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import pytest
 
 from epp.config.load import load_config
+from epp.config.report import config_as_dict, config_as_text
 from epp.errors import ConfigError
-from epp.scheduling.registry import NoParameters, PluginKind, PluginType, Registry, param
+from epp.scheduling.registry import Fault, NoParameters, PluginKind, PluginType, Registry, param
 from tests.config.config_texts import HEAD, problems_of
+
+
+@dataclass(frozen=True, slots=True)
+class Inner:
+    """What a list or a mapping in parameters may hold."""
+
+    key: str = param("", key="key", doc="Its name.", required=True)
+    limit: float = param(1.0, key="limit", doc="", minimum=0)
+    note: str | None = param(None, key="note", doc="")
+
+    def faults(self):
+        if self.key == "nothing":
+            yield Fault("limit", "is no limit of nothing", "remove it")
+
+
+@dataclass(frozen=True, slots=True)
+class Deep:
+    """Parameters that are no single values."""
+
+    names: tuple[str, ...] = param((), key="names", doc="")
+    inners: tuple[Inner, ...] = param((), key="inners", doc="")
+    inner: Inner | None = param(None, key="inner", doc="")
+    texts: Mapping[str, str] | None = param(None, key="texts", doc="")
+    age_s: float | None = param(None, key="age", doc="", above=0, duration=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +52,11 @@ class Parameters:
 REGISTRY = Registry(
     [
         PluginType("thing", PluginKind.SCORER, Parameters, print, ""),
+        PluginType("deep", PluginKind.SCORER, Deep, print, ""),
+        PluginType("old", PluginKind.SCORER, NoParameters, print, "", deprecated="use thing"),
         PluginType("max-score-picker", PluginKind.PICKER, NoParameters, print, ""),
         PluginType("single-profile-handler", PluginKind.HANDLER, NoParameters, print, ""),
+        PluginType("utilization-detector", PluginKind.DETECTOR, NoParameters, print, ""),
     ]
 )
 
@@ -75,6 +104,112 @@ def test_a_value_out_of_bounds_gets_the_bound_and_the_default(parameter, problem
 
 def test_a_deprecated_parameter_is_a_warning():
     assert load("old: x").warnings == ("plugins[0].parameters.old: is deprecated: use text",)
+
+
+def test_a_deprecated_type_is_a_warning():
+    config = load_config(f"{HEAD}plugins:\n- type: old\n", registry=REGISTRY)
+
+    assert config.warnings == ("plugins[0].type: old is deprecated: use thing",)
+
+
+def deep(parameters):
+    return load_config(f"{HEAD}plugins:\n- type: deep\n  parameters: {{{parameters}}}\n", registry=REGISTRY)
+
+
+def test_lists_and_mappings_are_read_with_the_place_of_every_value():
+    config = deep(
+        "names: [on, 'a b'], inners: [{key: x}, {key: y, limit: 2}], inner: {key: z}, texts: {a: 1, b: ''}, age: 1m30s"
+    )
+
+    assert config.plugins[0].parameters == Deep(
+        names=("on", "a b"),
+        inners=(Inner("x", 1.0), Inner("y", 2.0)),
+        inner=Inner("z"),
+        texts={"a": "1", "b": ""},
+        age_s=90.0,
+    )
+    places = {
+        path: place
+        for path, place in config.provenance.items()
+        if path.startswith("plugins[0].parameters.in")
+    }
+    assert places == {
+        "plugins[0].parameters.inners": "line 5",
+        "plugins[0].parameters.inners[0]": "line 5",
+        "plugins[0].parameters.inners[0].key": "line 5",
+        "plugins[0].parameters.inners[0].limit": "default",
+        "plugins[0].parameters.inners[0].note": "default",
+        "plugins[0].parameters.inners[1]": "line 5",
+        "plugins[0].parameters.inners[1].key": "line 5",
+        "plugins[0].parameters.inners[1].limit": "line 5",
+        "plugins[0].parameters.inners[1].note": "default",
+        "plugins[0].parameters.inner": "line 5",
+        "plugins[0].parameters.inner.key": "line 5",
+        "plugins[0].parameters.inner.limit": "default",
+        "plugins[0].parameters.inner.note": "default",
+    }
+
+
+def test_lists_and_mappings_are_shown_value_by_value_and_as_json():
+    config = deep("names: [a], inners: [{key: x}], texts: {a: b}, age: 0.25")
+    parameters = config_as_dict(config)["plugins"][0]["parameters"]
+
+    assert {key: told["value"] for key, told in parameters.items()} == {
+        "names": ["a"],
+        "inners": [{"key": "x", "limit": 1.0, "note": None}],
+        "texts": {"a": "b"},
+        "age": "250ms",
+    }
+    lines = [line.split() for line in config_as_text(config).splitlines()]
+    start = lines.index(["plugin", "deep", "deep", "line", "4"])
+    assert lines[start + 1 : start + 6] == [
+        ["names[0]", "a", "line", "5"],
+        ["inners[0].key", "x", "line", "5"],
+        ["inners[0].limit", "1.0", "default"],
+        ["texts.a", "b", "line", "5"],
+        ["age", "250ms", "line", "5"],
+    ]
+
+
+def test_what_a_list_holds_decides_the_hash():
+    assert deep("inners: [{key: x}]").hash != deep("inners: [{key: y}]").hash
+    assert deep("texts: {a: b}").hash != deep("texts: {a: c}").hash
+
+
+@pytest.mark.parametrize(
+    ("parameter", "problem"),
+    [
+        ("names: a", "names (line 5): must be a list, not a"),
+        ("names: [[a]]", "names[0] (line 5): must be a string, not a list"),
+        ("inners: [x]", "inners[0] (line 5): must be a mapping, not x"),
+        ("inners: [{limit: 1}]", "inners[0].key (line 5): is missing; add it: its name."),
+        (
+            "inners: [{key: x, limit: -1}]",
+            "inners[0].limit (line 5): must be at least 0, not -1; leave it out for the default (1.0)",
+        ),
+        ("inners: [{key: nothing}]", "inners[0].limit (line 5): is no limit of nothing; remove it"),
+        (
+            "inner: {ky: x}",
+            "inner.ky (line 5): unknown key 'ky'; did you mean 'key'? known keys here: key, limit, note",
+        ),
+        ("texts: [a]", "texts (line 5): must be a mapping, not a list"),
+        ("texts: {a: [b]}", "texts.a (line 5): must be a string, not a list"),
+        ("age: 0", "age (line 5): must be greater than 0, not 0; leave it out"),
+        (
+            "age: soon",
+            "age (line 5): must be a duration such as 200ms, 5s, 2m or a plain number of seconds, not soon",
+        ),
+        (
+            "age: [1]",
+            "age (line 5): must be a duration such as 200ms, 5s, 2m or a plain number of seconds, not a list",
+        ),
+    ],
+)
+def test_a_fault_deep_in_parameters_has_its_path(parameter, problem):
+    with pytest.raises(ConfigError) as raised:
+        deep(parameter)
+
+    assert str(raised.value.problems[0]) == f"plugins[0].parameters.{problem}"
 
 
 def test_a_plugin_is_a_mapping():

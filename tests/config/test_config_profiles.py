@@ -21,6 +21,7 @@ def registry(*extra, without=()):
         ("max-score-picker", PluginKind.PICKER),
         ("single-profile-handler", PluginKind.HANDLER),
         ("many-profiles-handler", PluginKind.HANDLER),
+        ("utilization-detector", PluginKind.DETECTOR),
         *extra,
     ]
     return Registry(
@@ -133,6 +134,7 @@ def test_a_profile_gets_the_one_picker_that_is_declared():
         "queue-scorer",
         "random-picker",
         "single-profile-handler",
+        "utilization-detector",
     ]
 
 
@@ -245,7 +247,9 @@ def test_a_declared_handler_is_used_under_its_name():
     config = config_of("plugins:\n- type: queue-scorer\n- {type: single-profile-handler, name: mine}\n")
 
     assert config.handler == "mine"
-    assert [plugin.name for plugin in config.plugins] == ["queue-scorer", "mine", "max-score-picker"]
+    assert [plugin.name for plugin in config.plugins] == [
+        "queue-scorer", "mine", "max-score-picker", "utilization-detector",
+    ]  # fmt: skip
 
 
 def test_a_handler_for_several_profiles_may_have_them():

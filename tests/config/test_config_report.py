@@ -23,6 +23,7 @@ profile default
   scorer cpu-prefix-cache-scorer      weight 1                      line 23
   picker max-score-picker                                           implied: no picker is declared
 profile handler                       single-profile-handler        implied: no profile handler is declared
+saturation detector                   utilization-detector          implied: no saturation detector is named
 
 plugin queue-scorer                   queue-scorer                  line 4
 plugin kv-cache-utilization-scorer    kv-cache-utilization-scorer   line 5
@@ -40,6 +41,11 @@ plugin max-score-picker               max-score-picker              implied: no 
   maxNumOfEndpoints                   1                             default
   tieBreak                            inFlight                      default
 plugin single-profile-handler         single-profile-handler        implied: no profile handler is declared
+plugin utilization-detector           utilization-detector          implied: no saturation detector is named
+  queueDepthThreshold                 5                             default
+  kvCacheUtilThreshold                0.8                           default
+  headroom                            0.0                           default
+  stalenessPolicy                     ignore                        default
 
 view cpu-prefix-cache-scorer          tier cpu                      implied: autoTune is off, beside approx-prefix-cache-producer where it is on
   origin                                                            implied: plugins[3] has index parameters of its own
@@ -70,7 +76,7 @@ def test_filters_a_missing_cap_warnings_and_notes_are_printed():
 
     types = [
         ("a-filter", PluginKind.FILTER), ("max-score-picker", PluginKind.PICKER),
-        ("single-profile-handler", PluginKind.HANDLER),
+        ("single-profile-handler", PluginKind.HANDLER), ("utilization-detector", PluginKind.DETECTOR),
     ]  # fmt: skip
     registry = Registry([PluginType(name, kind, NoParameters, build, "") for name, kind in types])
     config = load_config(HEAD + "featureGates: [dataLayer]\nplugins:\n- type: a-filter\n", registry=registry)
@@ -132,6 +138,7 @@ def test_as_a_dictionary_it_is_json_with_value_and_source():
         }
     ]
     assert found["handler"] == "single-profile-handler"
+    assert found["detector"] == "utilization-detector"
     assert found["views"] == [
         {
             "producer": "prefix-cache-scorer",

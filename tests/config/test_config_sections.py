@@ -84,6 +84,7 @@ def test_sources_and_extractors_without_parameters_are_noted(section):
         "queue-scorer",
         "max-score-picker",
         "single-profile-handler",
+        "utilization-detector",
     ]
 
 
@@ -120,12 +121,8 @@ def test_the_values_of_the_charts_are_accepted():
             "plugins[1].parameters.engineConfigs (line 5): unknown key 'engineConfigs'; known keys here: none",
         ),
         (
-            "{type: utilization-detector, parameters: {queueDepthThreshold: 9}}",
-            "plugins[1].parameters.queueDepthThreshold (line 5): 9 as queueDepthThreshold: not yet supported; remove it or write 5, the default",
-        ),
-        (
-            "{type: utilization-detector, parameters: {headroom: []}}",
-            "plugins[1].parameters.headroom (line 5): a list as headroom: not yet supported; remove it or write 0, the default",
+            "{type: metrics-data-source, parameters: {insecureSkipVerify: []}}",
+            "plugins[1].parameters.insecureSkipVerify (line 5): a list as insecureSkipVerify: not yet supported; remove it or write true, the default",
         ),
         (
             "{type: metrics-data-source, parameters: [a]}",
@@ -198,53 +195,16 @@ def test_a_reference_to_a_plugin_that_is_refused_is_not_reported_again():
     ]
 
 
-@pytest.mark.parametrize(
-    "detector",
-    [
-        "{}",
-        "{queueDepthThreshold: 5, kvCacheUtilThreshold: 0.8, metricsStalenessThreshold: 200ms}",
-        "{queueDepthThreshold: 5.0, kvCacheUtilThreshold: 0.80}",
-        "{pluginRef: utilization-detector}",
-    ],
-)
-def test_a_saturation_detector_with_its_defaults_is_noted(detector):
-    assert config_of(f"saturationDetector: {detector}\n{SCORER}").notes == (
-        "saturationDetector: has no effect yet: requests carry no priority, so none is shed",
-    )
-
-
-@pytest.mark.parametrize(
-    ("detector", "problem"),
-    [
-        (
-            "{queueDepthThreshold: 10}",
-            "saturationDetector.queueDepthThreshold (line 3): 10 as queueDepthThreshold: not yet supported; remove it or write 5, the default",
-        ),
-        (
-            "{pluginRef: another}",
-            "saturationDetector.pluginRef (line 3): reference to undefined plugin 'another'; declare it under plugins",
-        ),
-        ("5", "saturationDetector (line 3): must be a mapping, not 5"),
-    ],
-)
-def test_another_saturation_detector_is_refused(detector, problem):
-    assert problems_of(f"saturationDetector: {detector}\n{SCORER}") == [problem]
-
-
-def test_a_declared_detector_with_its_defaults_is_accepted():
+def test_types_of_other_versions_are_accepted_with_their_defaults():
     config = config_of("""\
         plugins:
         - type: queue-scorer
-        - type: utilization-detector
-          name: detector
-          parameters: {queueDepthThreshold: 5}
-        saturationDetector:
-          pluginRef: detector
+        - type: models-data-source
+          parameters: {path: /v1/models}
         """)
 
-    assert (
-        config.notes[0]
-        == "plugins[1].type: utilization-detector: Accepted with its defaults, configures nothing."
+    assert config.notes == (
+        "plugins[1].type: models-data-source: Accepted with its defaults, configures nothing.",
     )
 
 

@@ -6,9 +6,12 @@ import pytest
 
 from epp.config.flags import add_settings_flags
 from epp.config.leaf import Secret
+from epp.config.settings import leaves
 from epp.config.settings_load import load_settings
+from epp.config.values import show_value
 from epp.endpoints.types import EndpointSpec
 from epp.errors import ConfigError
+from epp.flow.admission import Objective
 
 
 def load(flags="", environ=None, files=None):
@@ -159,7 +162,7 @@ log: []
     )
 
     assert found == [
-        "s.yaml: upstrem (line 1): unknown key 'upstrem'; did you mean 'upstream'? known keys here: host, port, adminPort, endpoint, config, poolName, drainTimeout, maxRequestBytes, maxInflatedBytes, maxBufferedBytes, maxRequests, maxInflightPerEndpoint, slowStart, seed, allowEngineAdmin, adminKey, adminKeyFile, endpointKey, endpointKeyFile, trustedProxies, tls, adminTls, apiKeys, log, accessLog, upstream, client, retry, metrics, health, receipts, stream",
+        "s.yaml: upstrem (line 1): unknown key 'upstrem'; did you mean 'upstream'? known keys here: host, port, adminPort, endpoint, config, objective, poolName, drainTimeout, maxRequestBytes, maxInflatedBytes, maxBufferedBytes, maxRequests, maxInflightPerEndpoint, slowStart, seed, allowEngineAdmin, adminKey, adminKeyFile, endpointKey, endpointKeyFile, trustedProxies, tls, adminTls, apiKeys, log, accessLog, upstream, client, retry, metrics, health, receipts, stream",
         "s.yaml: log (line 7): must be a mapping, not a list",
         "s.yaml: upstream.idleTimout (line 2): unknown key 'idleTimout'; did you mean 'idleTimeout'? known keys here: connectTimeout, firstByteTimeout, idleTimeout, totalTimeout, keepAlive, maxConnectionsPerEndpoint, tls",
         "s.yaml: port (line 3): must be a whole number, not the string '80'; write 80 without quotes",
@@ -183,6 +186,53 @@ log: []
 def test_a_wrong_value_in_the_file_is_told_even_if_a_flag_wins():
     assert problems(flags="--settings s.yaml --port 1", files={"s.yaml": "port: x\n"}) == [
         "s.yaml: port (line 1): must be a whole number, not x"
+    ]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"flags": "--objective batch=-1 --objective chat=10"},
+        {"environ": {"EPP_OBJECTIVE": "batch=-1 chat=10"}},
+        {"flags": "--settings s.yaml", "files": {"s.yaml": "objective: {batch: -1, chat: 10}\n"}},
+        {"flags": "--settings s.yaml", "files": {"s.yaml": "objective: [batch=-1, chat=10]\n"}},
+    ],
+    ids=["flags", "variable", "mapping", "list"],
+)
+def test_objectives_in_every_form(given):
+    settings, _, _ = load(**given)
+
+    assert settings.objective == (Objective("batch", -1), Objective("chat", 10))
+    leaf = next(leaf for leaf in leaves() if leaf.path == "objective")
+    assert show_value(leaf, settings.objective) == "batch=-1 chat=10"
+
+
+def test_one_objective_need_not_be_a_list():
+    assert load(**file("objective: a=b=+3\n"))[0].objective == (Objective("a=b", 3),)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("batch", "objective (line 1): is no objective: batch"),
+        ("=1", "objective (line 1): is no objective: =1"),
+        ("a=1.5", "objective (line 1): is no objective: a=1.5"),
+        ("a=2147483648", "objective (line 1): is no objective: a=2147483648"),
+        ("{a: high}", "objective.a (line 1): is no objective: high"),
+        ("{a: [1]}", "objective.a (line 1): is no objective: a list"),
+        ("{'a b': 1}", "objective.a b (line 1): is no objective: 1"),
+        ("[[a]]", "objective[0] (line 1): is no objective: a list"),
+    ],
+)
+def test_what_is_no_objective_is_told(text, problem):
+    assert problems(**file(f"objective: {text}\n")) == [
+        f"s.yaml: {problem}; write NAME=PRIORITY with a whole number, such as batch=-1"
+    ]
+
+
+def test_an_objective_is_given_once():
+    assert problems(flags="--objective a=1 --objective a=2") == [
+        "--objective[1]: objective a is given twice; give it once"
     ]
 
 

@@ -2,6 +2,7 @@
 
 from contextlib import AsyncExitStack
 from dataclasses import replace
+from functools import cache
 
 import openai
 import pytest
@@ -10,10 +11,8 @@ import uvloop
 from epp.config import Settings
 from epp.config.settings import AccessLogSettings
 from epp.endpoints.spec import parse_endpoints
-from epp.simserver import SimServer
+from epp.simserver import SimServer, core
 from tests.e2e.kit import DEFAULT_CONFIG, new_client, running_process, running_router
-
-HERE = __name__.rpartition(".")[0]
 
 
 def pytest_asyncio_loop_factories(config, item):
@@ -35,9 +34,15 @@ async def stack():
         yield entered
 
 
+one_vocabulary = cache(core.Vocabulary)
+
+
 @pytest.fixture
-def fleet(stack):
-    """Starts `count` equal servers, fast-forwarded; returns them."""
+def fleet(stack, monkeypatch):
+    """Starts `count` equal servers, fast-forwarded; returns them. They share a tokenizer, since reading it
+    takes longer than most tests.
+    """
+    monkeypatch.setattr(core, "Vocabulary", one_vocabulary)
 
     async def start(count=1, **settings):
         options = {"time_scale": 50.0, "record_requests": 100} | settings

@@ -237,7 +237,10 @@ async def test_administration_of_the_engines_can_be_opened(fleet, route):
 async def test_paths_that_only_the_engine_knows_are_relayed(router):
     tokens = await router.client.post("/tokenize", json={"prompt": "Hello"})
     unknown = await router.client.get("/v1/nothing")
+    decisions = await router.decisions(2)
 
     assert tokens.json()["count"] > 0
     assert tokens.headers["x-epp-endpoint"] == unknown.headers["x-epp-endpoint"]
     assert unknown.json() == {"detail": "Not Found"}
+    hits = [d["receipt"]["candidates"][0]["predicted_hit_tokens"] for d in decisions]
+    assert hits == [{"gpu": 0, "cpu": 0}, {"gpu": None, "cpu": None}]

@@ -38,6 +38,7 @@ class World:
         self.index: dict[tuple[str, int], tuple[int, int]] = {}
         self.running: dict[tuple[str, str, str, int], int] = {}
         self.mismatch: float | None = None
+        self.saturation: float | None = 0.75
         self.table.sync([self.spec(n) for n in range(endpoints)], self.clock.monotonic())
         for n in range(endpoints if told else 0):
             self.table.set_models(address(n), (ModelInfo("m"),), self.clock.monotonic())
@@ -53,6 +54,7 @@ class World:
                 bytes_per_token=lambda: {"m": 4.25},
                 buffered_bytes=lambda: 12345,
                 dropped_lines=lambda: 6,
+                saturation=lambda: self.saturation,
             ),
             BuildInfo("1.2.3", "abc", "main", "h4sh", "3.11.7"),
             (GPU, CPU),

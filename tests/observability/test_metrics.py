@@ -222,6 +222,42 @@ def test_the_last_failure_that_was_not_repeated_is_no_retry(world):
     assert world.samples("epp_retries_total") == {'kind="connect"': 1.0}
 
 
+def test_requests_that_the_router_turned_away_are_counted_by_reason_and_priority(world):
+    shed = {
+        "reason": EndReason.REJECTED,
+        "error": "saturated",
+        "dropped": "rejected-saturated",
+        "status": 429,
+    }
+    world.metrics.observe(world.record(endpoint=None, priority=-1, **shed))
+    world.metrics.observe(world.record(endpoint=None, priority=-1, **shed))
+    world.metrics.observe(world.record(endpoint=None, **shed))
+    world.metrics.observe(world.record())
+
+    assert world.samples("epp_requests_dropped_total") == {
+        'reason="rejected-saturated",priority="-1"': 2.0,
+        'reason="rejected-saturated",priority="0"': 1.0,
+    }
+    errors = world.samples("llm_d_epp_request_error_total")
+    assert {labels.partition('priority="')[2]: count for labels, count in errors.items()} == {
+        '-1",error_code="saturated"': 2.0,
+        '0",error_code="saturated"': 1.0,
+    }
+
+
+def test_saturation_is_shown_under_both_names_and_absent_when_nothing_is_known(world):
+    assert world.samples("llm_d_epp_flow_control_pool_saturation") == {
+        'inference_pool="fleet",stage=""': 0.75
+    }
+    assert world.samples("inference_extension_flow_control_pool_saturation") == {
+        'inference_pool="fleet"': 0.75
+    }
+
+    world.saturation = None
+
+    assert world.samples("llm_d_epp_flow_control_pool_saturation") == {}
+
+
 def test_the_routers_own_time_is_observed_once_for_all_families(world):
     world.metrics.observe(world.record(prepare_s=0.003, decision_s=0.00015))
 

@@ -41,7 +41,7 @@ StageFactory = Callable[..., "AsyncExitStack"]
 
 
 @asynccontextmanager
-async def _stage(
+async def new_stage(
     settings: ProxySettings | None = None,
     upstream_settings: UpstreamSettings | None = None,
     *,
@@ -67,4 +67,4 @@ async def _stage(
 @pytest.fixture
 def stage() -> StageFactory:
     """`async with stage(settings, …) as s`: everything up and connected, torn down afterwards."""
-    return _stage  # type: ignore[return-value]
+    return new_stage  # type: ignore[return-value]

@@ -40,6 +40,7 @@ class ScriptedDirector:
     prepare_error: EppError | None = None
     pick_error: EppError | None = None
     yields: int = 0
+    added_headers: tuple[tuple[str, str], ...] = ()
     calls: list[tuple[str, object]] = field(default_factory=list)
     heads: list[RequestHead] = field(default_factory=list)
     bodies: list[bytes] = field(default_factory=list)
@@ -72,6 +73,9 @@ class ScriptedDirector:
 
     def on_response_head(self, exchange: Exchange, status: int, now: float) -> None:
         self.calls.append(("head", status))
+
+    def response_headers(self, exchange: Exchange) -> tuple[tuple[str, str], ...]:
+        return self.added_headers
 
     def on_first_byte(self, exchange: Exchange, now: float) -> None:
         self.calls.append(("first_byte", None))

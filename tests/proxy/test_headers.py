@@ -183,3 +183,20 @@ async def test_a_stream_is_chunked_to_the_client_whatever_its_framing_was(stage)
         _, response = await exchange(s, post(), SSE_HEAD + LAST_CHUNK)
         assert response.value(b"transfer-encoding") == b"chunked"
         assert response.value(b"content-type") == b"text/event-stream; charset=utf-8"
+
+
+async def test_headers_that_plugins_add_take_the_place_of_the_endpoints(stage):
+    async with stage() as s:
+        s.director.added_headers = (("x-session-token", "abc"), ("x-two", "2"))
+        answer = json_answer(b"{}", extra=b"X-Session-Token: theirs\r\nx-three: 3\r\n")
+        _, response = await exchange(s, post(), answer)
+        assert response.values(b"x-session-token") == [b"abc"]
+        assert response.values(b"x-two") == [b"2"]
+        assert response.values(b"x-three") == [b"3"]
+
+
+async def test_the_headers_of_a_session_reach_the_endpoint(stage):
+    async with stage() as s:
+        request, _ = await exchange(s, post(extra=b"X-Session-Id: s1\r\nx-session-token: t\r\n"))
+        assert request.values(b"x-session-id") == [b"s1"]
+        assert request.values(b"x-session-token") == [b"t"]

@@ -71,7 +71,9 @@ def test_a_body_that_does_not_follow_its_coding_is_a_bad_request(coding, body):
 
 
 @pytest.mark.parametrize(
-    "coding, whole", [("gzip", gzip.compress(PLAIN, mtime=0)), ("deflate", zlib.compress(PLAIN))]
+    "coding, whole",
+    [("gzip", gzip.compress(PLAIN, mtime=0)), ("deflate", zlib.compress(PLAIN))],
+    ids=["gzip", "deflate"],
 )
 def test_a_body_cut_at_any_byte_is_a_bad_request(coding, whole):
     for end in range(len(whole)):

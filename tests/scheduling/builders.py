@@ -12,9 +12,9 @@ from epp.scheduling.contracts import BuildContext, Cycle, PrefixMatch
 REQUEST = InferenceRequest(Api.CHAT, "m", "", (), stream=False, body_bytes=100)
 
 
-def endpoint(slot, *, metrics=None, fresh=True, incarnation=1, host=None):
+def endpoint(slot, *, metrics=None, fresh=True, incarnation=1, host=None, labels=None):
     """10.0.0.<slot+1>:8000 in `slot`."""
-    spec = EndpointSpec("http", host or f"10.0.0.{slot + 1}", 8000)
+    spec = EndpointSpec("http", host or f"10.0.0.{slot + 1}", 8000, labels or {})
     return Endpoint(
         slot=slot, incarnation=incarnation, spec=spec, metrics=metrics, fresh=fresh and metrics is not None
     )
@@ -30,11 +30,19 @@ def fleet(count, **columns):
     return tuple(found)
 
 
-def ledger(requests: Sequence[int] = (), last_picked: Sequence[int] = (), size: int = 8) -> Ledger:
+def labelled(*labels):
+    """One endpoint a dictionary of labels."""
+    return tuple(endpoint(slot, labels=told) for slot, told in enumerate(labels))
+
+
+def ledger(
+    requests: Sequence[int] = (), last_picked: Sequence[int] = (), size: int = 8, tokens: Sequence[int] = ()
+) -> Ledger:
     """A ledger with these counts by slot."""
     made = Ledger()
-    made.ensure(max(size, len(requests), len(last_picked)) - 1)
+    made.ensure(max(size, len(requests), len(last_picked), len(tokens)) - 1)
     made.requests[: len(requests)] = requests
+    made.tokens[: len(tokens)] = tokens
     made.last_picked[: len(last_picked)] = last_picked
     return made
 
@@ -46,6 +54,10 @@ def cycle(
     ledger: Ledger | None = None,
     pool_version: int = 1,
     full: bool = True,
+    headers: Mapping[str, str] | None = None,
+    adapter: str = "",
+    prompt_tokens: int = 1000,
+    now: float = 0.0,
 ) -> Cycle:
     """A cycle over `candidates`."""
     book = ledger or Ledger()
@@ -53,14 +65,15 @@ def cycle(
     return Cycle(
         request=REQUEST,
         model="m",
-        adapter="",
-        prompt_tokens=1000,
+        adapter=adapter,
+        prompt_tokens=prompt_tokens,
         candidates=candidates,
         pool_version=pool_version,
         matches=matches or {},
         ledger=book,
-        now=0.0,
+        now=now,
         full=full,
+        headers=headers or {},
     )
 
 
@@ -91,6 +104,7 @@ class DropFilter:
     name: str
     slots: Sequence[int]
     type: str = "drop-filter"
+    volatility: str = "request"
     seen: list[list[int]] = field(default_factory=list)
 
     def filter(self, cycle):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from epp.scheduling.catalog import default_registry
+from epp.config.catalog import default_registry
 from epp.scheduling.producers.approx_prefix_cache import ApproxPrefixCacheProducer, PrefixIndexParameters
 from epp.scheduling.registry import NoParameters, PluginKind, PluginType, Registry, params_of
 from tests.scheduling.builders import context
@@ -18,6 +18,48 @@ INDEX = {
 }
 
 TYPES = {
+    "label-selector-filter": ("filter", {"matchLabels": None, "matchExpressions": ()}),
+    "by-label-selector": ("filter", {"matchLabels": None, "matchExpressions": ()}),
+    "by-label": ("filter", {"label": "", "validValues": (), "allowsNoLabel": False}),
+    "decode-filter": ("filter", {}),
+    "prefill-filter": ("filter", {}),
+    "header-based-testing-filter": ("filter", {}),
+    "utilization-filter": ("filter", {"conditions": (), "fallbackOnEmpty": False}),
+    "load-aware-scorer": ("scorer", {"threshold": 128}),
+    "token-load-scorer": ("scorer", {"queueThresholdTokens": 4194304, "inFlightLoadProducerName": None}),
+    "lora-affinity-scorer": ("scorer", {}),
+    "session-affinity-scorer": (
+        "scorer",
+        {
+            "strategy": "encoded_endpoint_header",
+            "encodedEndpointHeaderConfig": None,
+            "sessionIdConfig": None,
+        },
+    ),
+    "context-length-aware": (
+        "scorer",
+        {"label": "llm-d.ai/context-length-range", "enableFiltering": False},
+    ),
+    "utilization-detector": (
+        "saturation detector",
+        {
+            "queueDepthThreshold": 5,
+            "kvCacheUtilThreshold": 0.8,
+            "metricsStalenessThreshold": None,
+            "headroom": 0.0,
+            "stalenessPolicy": "ignore",
+        },
+    ),
+    "concurrency-detector": (
+        "saturation detector",
+        {
+            "maxConcurrency": 100,
+            "maxTokenConcurrency": 1000000,
+            "concurrencyMode": "requests",
+            "headroom": 0.0,
+            "inFlightLoadProducerName": None,
+        },
+    ),
     "queue-scorer": ("scorer", {}),
     "running-requests-size-scorer": ("scorer", {}),
     "kv-cache-utilization-scorer": ("scorer", {}),
@@ -87,6 +129,10 @@ def test_every_type_builds_from_its_defaults(name):
     else:
         assert (plugin.name, plugin.type) == ("mine", name)
     assert found.doc
+
+
+def test_only_the_older_names_of_filters_are_deprecated():
+    assert {t.type for t in default_registry().types() if t.deprecated} == {"by-label", "by-label-selector"}
 
 
 def test_sizes_that_must_be_positive_refuse_zero_and_the_caps_do_not():

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from epp.scheduling.catalog import default_registry
+from epp.config.catalog import default_registry
 from epp.scheduling.producers.approx_prefix_cache import PrefixIndexParameters
 from epp.scheduling.registry import params_of
+from tests.config.reference_tables import all_params
 
 PAGE = (Path(__file__).parents[2] / "docs" / "scheduling.md").read_text(encoding="utf-8")
 TYPES = default_registry().types()
@@ -21,19 +22,22 @@ def section(plugin_type):
 
 
 def rows(text):
-    """Parameter tables of a section: key → default as written."""
-    return dict(re.findall(r"^\| `(\w+)` \| ([^|]*) \|", text, re.MULTILINE))
+    """Parameter tables of a section: path → default as written."""
+    return dict(re.findall(r"^\| `([\w.\[\]]+)` \| ([^|]*) \|", text, re.MULTILINE))
 
 
-def written(default):
-    if isinstance(default, bool):
-        return str(default).lower()
-    return "none" if default is None else f"{default}"
+def written(param):
+    default = param.default
+    if param.required:
+        return "required"
+    if default is None or default == ():
+        return "none"
+    return str(default).lower() if isinstance(default, bool) else f"{default}"
 
 
 @pytest.mark.parametrize("plugin", TYPES, ids=lambda t: t.type)
 def test_every_parameter_stands_in_its_types_section_with_its_default(plugin):
-    expected = {key: p.default for key, (_, p) in params_of(plugin.parameters).items()}
+    expected = dict(all_params(plugin.parameters))
     if plugin.type == "prefix-cache-scorer":
         assert "every parameter of [`approx-prefix-cache-producer`]" in section(plugin.type)
         expected = {k: v for k, v in expected.items() if k not in params_of(PrefixIndexParameters)}
@@ -41,9 +45,9 @@ def test_every_parameter_stands_in_its_types_section_with_its_default(plugin):
     documented = rows(section(plugin.type))
 
     assert set(documented) == set(expected)
-    for key, default in expected.items():
-        as_number = isinstance(default, float)
-        assert float(documented[key]) == default if as_number else documented[key] == written(default)
+    for key, param in expected.items():
+        as_number = isinstance(param.default, float) and not param.required
+        assert float(documented[key]) == param.default if as_number else documented[key] == written(param)
 
 
 def test_no_section_is_about_a_type_that_does_not_exist():
@@ -54,5 +58,5 @@ def test_no_section_is_about_a_type_that_does_not_exist():
 
 def test_choices_are_named():
     for plugin in TYPES:
-        for _, p in params_of(plugin.parameters).values():
+        for _, p in all_params(plugin.parameters):
             assert all(f"`{choice}`" in PAGE for choice in p.choices)

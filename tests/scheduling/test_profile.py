@@ -2,7 +2,7 @@
 
 import math
 import random
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 import pytest
 from hypothesis import given
@@ -95,6 +95,50 @@ def test_filters_run_in_order_on_what_the_one_before_left():
     assert [(e.slot, name) for e, name in result.excluded] == [(0, "first"), (2, "second")]
     assert list(result.totals) == [0.25, 0.75]
     assert slots_of(result.order) == [3, 1]
+
+
+@dataclass
+class OddFilter:
+    """Keeps the odd slots; the same tuple for the same tuple."""
+
+    name: str = "odd"
+    type: str = "odd-filter"
+    volatility: str = "snapshot"
+    known: dict = field(default_factory=dict)
+
+    def filter(self, cycle):
+        kept = tuple(e for e in cycle.candidates if e.slot % 2)
+        return self.known.setdefault(id(cycle.candidates), kept)
+
+
+@pytest.mark.parametrize(
+    "filters, times",
+    [
+        ((OddFilter(),), 1),
+        ((OddFilter(), DropFilter("none", [])), 1),
+        ((OddFilter(), DropFilter("one", [1])), 3),
+    ],
+    ids=["snapshot", "and one that drops nobody", "and one that drops by request"],
+)
+def test_snapshot_columns_are_kept_for_what_snapshot_filters_leave(filters, times):
+    scorer = FixedScorer("kept", [0.0, 0.25, 0.5, 0.75, 1.0, 0.5], "snapshot")
+    made, pool = profile((scorer, 1), filters=filters), fleet(6)
+
+    for _ in range(3):
+        result = made.run(cycle(pool))
+
+    assert scorer.asked == times
+    assert list(result.totals) == [0.25, 0.75, 0.5][-len(result.candidates) :]
+
+
+def test_snapshot_columns_are_not_kept_for_what_a_filter_leaves_of_some_candidates():
+    scorer = FixedScorer("kept", [0.0, 0.25], "snapshot")
+    made, pool = profile((scorer, 1), filters=(OddFilter(),)), fleet(2)
+
+    for _ in range(3):
+        made.run(cycle(pool, full=False))
+
+    assert scorer.asked == 3
 
 
 def test_the_cycle_is_left_as_it_came():

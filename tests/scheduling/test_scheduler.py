@@ -53,6 +53,47 @@ def test_single_profile_handler_runs_the_profile_and_uses_its_order():
     assert slots_of(decision.primary.order) == [1, 0]
 
 
+class Telling(FixedScorer):
+    """A scorer that tells the client which slot answered."""
+
+    def response_headers(self, endpoint):
+        return ((f"x-{self.name}", str(endpoint.slot)),)
+
+
+def test_plugins_of_the_primary_profile_add_headers_to_the_answer():
+    pool = fleet(2)
+    scorers = [(Telling("one", [0, 0]), 1), (FixedScorer("mute", [0, 0]), 1), (Telling("two", [0, 0]), 1)]
+    scheduler = Scheduler(
+        [profile("a", *scorers), profile("b", (Telling("other", [0, 0]), 1))], Handler(("a", "b"))
+    )
+    decision = scheduler.schedule(cycle(pool))
+
+    assert scheduler.response_headers(decision, pool[1]) == (("x-one", "1"), ("x-two", "1"))
+
+
+def test_without_such_plugins_nothing_is_added():
+    pool = fleet(1)
+    scheduler = Scheduler([profile("a", (FixedScorer("mute", [0]), 1))], Handler(("a",)))
+
+    assert scheduler.response_headers(scheduler.schedule(cycle(pool)), pool[0]) == ()
+
+
+def test_a_plugin_that_is_filter_and_scorer_is_told_of_a_pick_once():
+    class Both(FixedScorer):
+        def filter(self, cycle):
+            return cycle.candidates
+
+        def on_picked(self, cycle, endpoint):
+            self.asked += 100
+
+    both, pool = Both("both", [0, 0]), fleet(2)
+    scheduler = Scheduler([profile("a", (both, 1), filters=(both,))], Handler(("a",)))
+
+    scheduler.on_picked(scheduler.schedule(cycle(pool)), pool[0])
+
+    assert both.asked == 101
+
+
 def test_the_handler_names_the_profile_that_decides():
     scheduler = Scheduler([profile("a"), profile("b")], Handler(("a",), ("b",), primary="b"))
 

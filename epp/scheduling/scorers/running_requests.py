@@ -3,8 +3,9 @@
 from typing import ClassVar
 
 from epp.scheduling.contracts import BuildContext, Column, Cycle, Volatility
+from epp.scheduling.metric_reader import MetricReader
 from epp.scheduling.registry import NoParameters
-from epp.scheduling.scorers.load import MetricReader, inverse_min_max
+from epp.scheduling.scorers.load import inverse_min_max
 
 __all__ = ["RunningRequestsScorer"]
 

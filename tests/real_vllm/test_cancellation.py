@@ -1,0 +1,48 @@
+"""A client that leaves frees its place at the server."""
+
+import asyncio
+
+import pytest
+
+from tests.real_vllm import pages
+
+pytestmark = [pytest.mark.realvllm, pytest.mark.timeout(360)]
+
+_LONG = {
+    "model": "tiny",
+    "prompt": "Once upon a time",
+    "max_tokens": 4000,
+    "extra_body": {"ignore_eos": True},
+}
+
+
+def busy(servers):
+    """Requests that the engines have."""
+    return sum(server.busy() for server in servers)
+
+
+def generated(servers):
+    """Tokens that the engines have made."""
+    return sum(pages.read(server.url, "vllm:generation_tokens_total") for server in servers)
+
+
+def test_closing_a_stream_ends_its_generation(router, servers):
+    before = generated(servers)
+    with router.openai.completions.create(**_LONG, stream=True) as stream:
+        next(iter(stream))
+        assert busy(servers) == 1
+    pages.until(lambda: busy(servers) == 0, "the engine lets the request go")
+
+    assert generated(servers) - before < 4000
+
+
+async def test_leaving_before_the_answer_ends_its_generation(router, servers):
+    before = generated(servers)
+    async with router.async_client() as client:
+        request = asyncio.create_task(client.completions.create(**_LONG))
+        await asyncio.to_thread(pages.until, lambda: busy(servers) == 1, "the engine has the request")
+        request.cancel()
+        await asyncio.gather(request, return_exceptions=True)
+        await asyncio.to_thread(pages.until, lambda: busy(servers) == 0, "the engine lets the request go")
+
+    assert generated(servers) - before < 4000
