@@ -94,6 +94,10 @@ class VllmServer:
         body = {"model": "tiny", "prompt": "word " * 200, "max_tokens": 16}
         httpx.post(f"{self.url}/v1/completions", json=body, timeout=60).raise_for_status()
 
+    def _started(self) -> "subprocess.Popen[bytes]":
+        assert self._process is not None, "the server was not started"
+        return self._process
+
     def _healthy(self) -> bool:
         try:
             return httpx.get(f"{self.url}/health", timeout=5).status_code == 200
@@ -101,7 +105,7 @@ class VllmServer:
             return False
 
     def _explain(self) -> None:
-        status = self._process.returncode
+        status = self._started().returncode
         reason = machine_fault(status, self._log.read_text(errors="replace"))
         if reason is not None:
             raise MachineError(reason)
@@ -111,16 +115,17 @@ class VllmServer:
         return "\n".join(self._log.read_text(errors="replace").splitlines()[-40:])
 
     def kill(self) -> None:
-        """End every process of the server at once, as an outage would."""
+        """End every process of the server at once, as an outage would; without effect the second time."""
         if self._process is not None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
+            self._process = None
 
     def kill_engine(self) -> None:
         """End the engine's process only: the HTTP server outlives it for a moment."""
         listing = subprocess.run(
-            ["pgrep", "-g", str(self._process.pid), "-f", "EngineCore"],
+            ["pgrep", "-g", str(self._started().pid), "-f", "EngineCore"],
             capture_output=True,
             text=True,
             check=True,
