@@ -8,12 +8,11 @@ import openai
 import pytest
 
 from tests.real_vllm import pages
-from tests.real_vllm.servers import start_all
+from tests.real_vllm.servers import VllmServer, start_all
 from tests.real_vllm.texts import english
 
 pytestmark = [pytest.mark.realvllm, pytest.mark.timeout(360)]
 
-_DOCUMENT = english(7, 1200)
 _TOKENS = 600
 
 
@@ -36,19 +35,19 @@ class Crowd:
         self.plain = []
         self.streams = []
 
-    def send_plain(self, count, document=""):
+    def send_plain(self, count):
         """Requests whose answers come in one piece."""
-        self._send(count, self.plain, self._one_piece, document)
+        self._send(count, self.plain, self._one_piece)
 
-    def send_streams(self, count, document=""):
+    def send_streams(self, count):
         """Requests whose answers come token by token."""
-        self._send(count, self.streams, self._stream, document)
+        self._send(count, self.streams, self._stream)
 
-    def _send(self, count, group, send, document):
+    def _send(self, count, group, send):
         for _ in range(count):
             sent = Sent()
             group.append(sent)
-            prompt = document + english(5000 + len(self._tasks), 260)
+            prompt = english(5000 + len(self._tasks), 260)
             self._tasks.append(asyncio.create_task(self._watch(sent, send(sent, prompt))))
 
     async def _watch(self, sent, sending):
@@ -93,62 +92,62 @@ def in_flight(router, server):
     return router.metric("epp_endpoint_inflight_requests", endpoint=server.address)
 
 
-def home_and_other(router, servers):
-    """The server that holds `_DOCUMENT` from here on, and the one that does not."""
-    home = router.complete(_DOCUMENT)
-    return sorted(servers, key=lambda server: server.address != home)
+async def outage(router, client, servers, strike, *, plain, streams, late):
+    """Let so many requests run, end a server that has plain ones with `strike`, and wait for all to end.
 
-
-async def outage(router, client, victim, strike, *, plain, streams):
-    """End the victim with `strike` while it answers so many requests; returns them, not yet at their end."""
+    `late` more streams come just after it.
+    Returns the requests, the server that was ended, and the other one.
+    """
     crowd = Crowd(client)
-    crowd.send_plain(plain, _DOCUMENT)
-    await eventually(lambda: in_flight(router, victim) == plain, "the victim has its requests")
-    crowd.send_streams(streams, _DOCUMENT)
+    crowd.send_plain(plain)
+    await eventually(lambda: router.metric("epp_inflight_requests") == plain, "every request was sent on")
+    survivor, victim = sorted(servers, key=lambda server: in_flight(router, server))
+    crowd.send_streams(streams)
     await crowd.all_streams_begun()
-    strike()
-    return crowd
+    strike(victim)
+    crowd.send_streams(late)
+    await crowd.all_done()
+    return crowd, victim, survivor
 
 
-def check(crowd, victim, survivor, *, begun):
+def check(crowd, victim, survivor):
     """Only streams that the victim had begun are lost, and their clients know."""
-    lost, kept = crowd.streams[:begun], crowd.streams[begun:] + crowd.plain
+    lost = [sent for sent in crowd.streams if not sent.complete]
 
-    assert {sent.endpoint for sent in lost} == {victim.address}
-    assert [sent for sent in lost if sent.complete or sent.error is None] == []
-    assert [sent for sent in kept if not sent.complete] == []
-    assert {sent.endpoint for sent in kept} == {survivor.address}
+    assert [sent for sent in lost if not sent.chunks or sent.error is None] == []
+    assert {sent.endpoint for sent in lost} <= {victim.address}
+    assert [sent for sent in crowd.plain if not sent.complete] == []
+    assert {sent.endpoint for sent in crowd.plain} == {survivor.address}
 
 
 async def check_ejected(router, client, victim, survivor):
-    """Nothing is sent to the victim, though it holds the document, and the router serves on."""
+    """Nothing is sent to the victim, and the router serves on."""
     await eventually(lambda: router.metric("epp_endpoint_ejected", endpoint=victim.address), "an ejection")
     after = Crowd(client)
-    after.send_plain(4, _DOCUMENT)
+    after.send_plain(4)
     await after.all_done()
 
     assert [(sent.endpoint, sent.complete) for sent in after.plain] == [(survivor.address, True)] * 4
 
 
 async def test_a_killed_server_costs_no_request_that_had_not_begun_to_stream(router, servers):
-    victim, survivor = home_and_other(router, servers)
     async with router.async_client() as client:
-        crowd = await outage(router, client, victim, victim.kill, plain=6, streams=3)
-        crowd.send_streams(4, _DOCUMENT)
-        crowd.send_plain(4)
-        await crowd.all_done()
-        check(crowd, victim, survivor, begun=3)
-        assert router.metric("epp_retries_total") >= 6
+        crowd, victim, survivor = await outage(
+            router, client, servers, VllmServer.kill, plain=8, streams=4, late=4
+        )
+        check(crowd, victim, survivor)
+        assert router.metric("epp_retries_total") >= 4
         await check_ejected(router, client, victim, survivor)
     start_all(servers)
     pages.until(lambda: router.metric("epp_endpoint_ready", endpoint=victim.address), "the server is back")
 
 
 async def test_a_dead_engine_behind_a_living_http_server_costs_no_such_request_either(router, servers):
-    victim, survivor = home_and_other(router, servers)
     async with router.async_client() as client:
         # Three repeats after a 500 are always within the budget of the retry contract.
-        crowd = await outage(router, client, victim, victim.kill_engine, plain=3, streams=2)
-        await crowd.all_done()
-        check(crowd, victim, survivor, begun=2)
+        crowd, victim, survivor = await outage(
+            router, client, servers, VllmServer.kill_engine, plain=3, streams=3, late=0
+        )
+        check(crowd, victim, survivor)
+        assert router.metric("epp_retries_total", kind="engine-down") >= 2
         await check_ejected(router, client, victim, survivor)
