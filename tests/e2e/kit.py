@@ -22,7 +22,7 @@ from epp.config import EffectiveConfig, Settings, load_config
 from epp.config.builtin import builtin_config
 
 ROOT = Path(__file__).parents[2]
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 _numbers = itertools.count()
 DEFAULT_CONFIG = load_config(builtin_config(), "default.yaml")
 
