@@ -4,6 +4,7 @@ The director decides whether and where a failed execution is repeated; here it i
 """
 
 from collections.abc import Callable
+from http import HTTPStatus
 
 from epp.director import Director, Exchange, Failure, Target
 from epp.errors import EppError
@@ -83,6 +84,10 @@ async def _outcome_of(answer: Answer) -> Failure | EppError | None:
             return failure_of_exchange(answer.failure)
         await answer.news()
     status = answer.head.status
+    if (
+        status == HTTPStatus.SWITCHING_PROTOCOLS
+    ):  # what follows is the other protocol's, and may wait for the client
+        return None
     if status not in RETRYABLE_STATUSES:
         return await _outcome_of_body(answer)
     while not answer.over and answer.buffered_bytes <= BUFFER_LIMIT:
