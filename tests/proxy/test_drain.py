@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from epp.proxy import ProxySettings, bind_socket
+from tests.proxy.conftest import new_stage
 from tests.proxy.harness import Door, RawClient, eventually, post
 from tests.proxy.upstream import LAST_CHUNK, SSE_HEAD, chunk, json_answer
 
@@ -134,8 +135,8 @@ async def test_what_ignores_the_timeout_is_cancelled():
         assert await client.read_to_end() == b""
 
 
-async def test_a_relayed_request_that_is_cancelled_ends_as_shutdown(stage):
-    async with stage() as s, await s.client() as client:
+async def test_a_relayed_request_that_is_cancelled_ends_as_shutdown():
+    async with new_stage() as s, await s.client() as client:
         await client.send(post())
         endpoint = await s.upstream.accept()
         await endpoint.request()
