@@ -1,8 +1,9 @@
 """One request and its answer on a client's connection: uvicorn's, with what it lacks."""
 
+import asyncio
 from typing import Any
 
-from uvicorn._types import ASGISendEvent
+from uvicorn._types import ASGI3Application, ASGISendEvent
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
 from epp.errors import InternalError
@@ -26,6 +27,17 @@ class Cycle(RequestResponseCycle):
     def __init__(self, **fields: Any) -> None:
         super().__init__(**fields)
         self._ended_by_close = False
+
+    async def run_asgi(self, app: ASGI3Application) -> None:
+        """Serve the request; an application that is cancelled, at the end of the server, is cut without a word."""
+
+        async def cancellable(scope: Any, receive: Any, send: Any) -> None:
+            try:
+                await app(scope, receive, send)
+            except asyncio.CancelledError:
+                self.abort()
+
+        await super().run_asgi(cancellable)
 
     async def send(self, message: ASGISendEvent) -> None:
         """Write one ASGI message."""

@@ -80,8 +80,8 @@ class _Listener(Server):
 
     async def open(self, sockets: Sequence[socket.socket]) -> None:
         """Listen on bound sockets."""
-        await self.refresh_date()
         self._sockets = list(sockets)
+        await self.refresh_date()
         self.servers = await self._listen(self._tls)
 
     async def use_tls(self, tls: ssl.SSLContext) -> None:
@@ -184,12 +184,15 @@ class EppServer:
     async def serve(
         self, sockets: Sequence[socket.socket], admin_sockets: Sequence[socket.socket] = ()
     ) -> None:
-        """Listen on bound sockets until a drain has ended or `stop` was called; closes the sockets."""
-        for listener, bound in zip(self._listeners, (sockets, admin_sockets), strict=False):
-            await listener.open(bound)
+        """Listen on bound sockets until a drain has ended or `stop` was called.
+
+        The sockets are closed then, and also when this is cancelled or raises.
+        """
         dates = asyncio.create_task(self._refresh_dates())
-        self.started.set()
         try:
+            for listener, bound in zip(self._listeners, (sockets, admin_sockets), strict=False):
+                await listener.open(bound)
+            self.started.set()
             while not self.draining:
                 await self._next_change()
             await self._drain()
@@ -240,6 +243,8 @@ class EppServer:
         await self._wait_while(self._connected, time() + final_s / 2 if self._stopping else deadline)
 
     async def _abort(self) -> None:
+        for listener in self._listeners:
+            listener.close()
         tasks = [task for listener in self._listeners for task in listener.abort()]
         await asyncio.gather(*tasks, return_exceptions=True)
 

@@ -83,6 +83,8 @@ class ClientTransport(asyncio.Transport):
 
     def reset(self) -> None:
         """Close with a reset: says "not complete" where the end of the connection is the end of the body."""
+        if self._transport.is_closing():
+            return
         raw: socket.socket = self._transport.get_extra_info("socket")
         raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _LINGER_OFF)
         self._closing = True
