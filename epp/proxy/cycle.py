@@ -1,6 +1,7 @@
 """One request and its answer on a client's connection: uvicorn's, with what it lacks."""
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 from uvicorn._types import ASGI3Application, ASGISendEvent
@@ -27,9 +28,14 @@ class Cycle(RequestResponseCycle):
     def __init__(self, **fields: Any) -> None:
         super().__init__(**fields)
         self._ended_by_close = False
+        self._on_gone: Callable[[], None] | None = None
+
+    def when_gone(self, callback: Callable[[], None]) -> None:
+        """Call `callback` when the client has left; see `ABORT_EXTENSION`."""
+        self._on_gone = callback
 
     async def run_asgi(self, app: ASGI3Application) -> None:
-        """Serve the request; an application that is cancelled, at the end of the server, is cut without a word."""
+        """Serve the request; one that is cancelled at the end of the server is cut without a word."""
 
         async def cancellable(scope: Any, receive: Any, send: Any) -> None:
             try:
@@ -67,6 +73,8 @@ class Cycle(RequestResponseCycle):
         """Nothing more can be sent; the application learns it from `receive`."""
         self.disconnected = True
         self.message_event.set()
+        if self._on_gone is not None:
+            self._on_gone()
 
     async def send_500_response(self) -> None:
         """Answer for an application that raised or returned without an answer."""

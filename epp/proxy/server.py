@@ -17,7 +17,7 @@ from epp.proxy.settings import ProxySettings
 
 __all__ = ["EppServer", "bind_socket"]
 
-_DATE_REFRESH_S: Final = 1.0
+_TICK_S: Final = 1.0
 # The last part of a drain, kept for answering what is left and for delivering the answers.
 _FINAL_S: Final = 1.0
 
@@ -119,6 +119,12 @@ class _Listener(Server):
         """Set the Date header of answers."""
         await self.on_tick(0)
 
+    def drop_departed(self) -> None:
+        """Notice clients that left while nothing is read from them, since nobody takes what they send."""
+        for connection in self.connections:
+            if connection.flow.read_paused and connection.transport.peer_left():
+                connection.transport.abort()
+
     def begin_drain(self) -> None:
         """Let each busy connection end with its answer; idle ones stay open for one more request."""
         self.server_state.draining = True
@@ -188,7 +194,7 @@ class EppServer:
 
         The sockets are closed then, and also when this is cancelled or raises.
         """
-        dates = asyncio.create_task(self._refresh_dates())
+        ticks = asyncio.create_task(self._tick())
         try:
             for listener, bound in zip(self._listeners, (sockets, admin_sockets), strict=False):
                 await listener.open(bound)
@@ -197,7 +203,7 @@ class EppServer:
                 await self._next_change()
             await self._drain()
         finally:
-            dates.cancel()
+            ticks.cancel()
             await self._abort()
 
     async def use_tls(self, tls: ssl.SSLContext) -> None:
@@ -224,11 +230,12 @@ class EppServer:
         self.begin_drain()
         self._changed.set()
 
-    async def _refresh_dates(self) -> None:
+    async def _tick(self) -> None:
         while True:
-            await asyncio.sleep(_DATE_REFRESH_S)
+            await asyncio.sleep(_TICK_S)
             for listener in self._listeners:
                 await listener.refresh_date()
+                listener.drop_departed()
 
     async def _drain(self) -> None:
         time = asyncio.get_running_loop().time

@@ -3,7 +3,7 @@
 import asyncio
 import gc
 import logging
-import os
+from pathlib import Path
 
 import pytest
 
@@ -22,6 +22,10 @@ def untouched():
     gc.unfreeze()
     logging.root.handlers[:] = handlers
     logging.root.setLevel(level)
+
+
+def open_descriptors():
+    return len(list(Path("/proc/self/fd").iterdir()))
 
 
 async def cancelled_after(steps, settings):
@@ -44,10 +48,10 @@ async def test_nothing_is_left_of_a_router_that_is_cancelled_at_any_step(serve, 
     )
     await cancelled_after(30, settings)  # what is opened once and stays, such as the loop's resolver threads
     await asyncio.sleep(0.05)
-    tasks, descriptors = asyncio.all_tasks(), os.listdir("/proc/self/fd")
+    tasks, descriptors = asyncio.all_tasks(), open_descriptors()
     for steps in range(1, 60):
         assert await cancelled_after(steps, settings), steps
     await asyncio.sleep(0.05)  # the endpoint notices that its connections are gone
 
     assert [task for task in asyncio.all_tasks() - tasks if "_serve" not in repr(task)] == []
-    assert len(os.listdir("/proc/self/fd")) <= len(descriptors)
+    assert open_descriptors() <= descriptors

@@ -236,7 +236,7 @@ async def test_the_date_of_answers_is_kept_current(monkeypatch):
         await send({"type": "http.response.start", "status": 204, "headers": []})
         await send({"type": "http.response.body"})
 
-    monkeypatch.setattr("epp.proxy.server._DATE_REFRESH_S", 0.001)
+    monkeypatch.setattr("epp.proxy.server._TICK_S", 0.001)
     async with Door(app) as door, await door.client() as client:
         [listener] = door.server._listeners
         listener.server_state.default_headers = []
