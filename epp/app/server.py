@@ -59,8 +59,8 @@ async def serve_async(
     """`serve` on the running loop."""
     with _listening(settings.host, settings.port) as main, _admin_socket(settings) as admin:
         runtime = Runtime(settings, config, shadow=shadow)
-        await runtime.start()
         try:
+            await runtime.start()
             await _run(runtime, settings, main, admin, on_started)
         finally:
             await runtime.stop()
@@ -113,7 +113,23 @@ async def _run(
         loop.add_signal_handler(number, _on_signal, server)
     loop.add_signal_handler(signal.SIGHUP, runtime.on_hangup)
     serving = asyncio.create_task(server.serve([main], [admin] if settings.admin_port else []))
-    await _started(server, serving)
+    try:
+        await _started(server, serving)
+        _announce(runtime, settings, main, admin, on_started)
+        await serving
+    finally:
+        serving.cancel()
+        await asyncio.wait({serving})
+
+
+def _announce(
+    runtime: Runtime,
+    settings: Settings,
+    main: socket.socket,
+    admin: socket.socket,
+    on_started: Callable[[Started], None] | None,
+) -> None:
+    """The listeners are open."""
     # What was built so far lives as long as the process: the collector need not look at it again.
     gc.collect()
     gc.freeze()
@@ -124,7 +140,6 @@ async def _run(
     logger.info("listening", extra={"url": started.url, "admin_url": started.admin_url})
     if on_started is not None:
         on_started(started)
-    await serving
 
 
 async def _started(server: EppServer, serving: asyncio.Task[None]) -> None:

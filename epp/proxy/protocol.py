@@ -335,7 +335,9 @@ class HttpProtocol(HttpToolsProtocol):
             and not self.server_state.draining,
             on_response=self.on_response_complete,
         )
-        extensions: dict[str, Any] = {ABORT_EXTENSION: {"abort": self.abort_answer}}
+        extensions: dict[str, Any] = {
+            ABORT_EXTENSION: {"abort": self.abort_answer, "when_gone": cycle.when_gone}
+        }
         if self._offered:
             self._offered = False
             extensions[UPGRADE_EXTENSION] = WebSocketOffer(self)

@@ -218,6 +218,9 @@ class RelayedRequest:
         self._upload = upload = ClientUpload(headers, self._receive, max_bytes)
         model = await upload.model(self._head.path, self._head.headers)
         await self._prepare(None, model=model)
+        extension = self._scope.get("extensions", {}).get(ABORT_EXTENSION)
+        if extension is not None:  # nobody receives while the endpoint takes nothing
+            extension["when_gone"](lambda: self._interrupt(_CLIENT_GONE))
         self._watch = asyncio.create_task(self._forward(upload))
         return self._upstream_request(upload)
 

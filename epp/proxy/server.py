@@ -19,7 +19,7 @@ from epp.proxy.settings import ProxySettings
 
 __all__ = ["EppServer", "bind_socket"]
 
-_DATE_REFRESH_S: Final = 1.0
+_TICK_S: Final = 1.0
 # The last part of a drain, kept for answering what is left and for delivering the answers.
 _FINAL_S: Final = 1.0
 
@@ -85,8 +85,8 @@ class _Listener(Server):
 
     async def open(self, sockets: Sequence[socket.socket]) -> None:
         """Listen on bound sockets."""
-        await self.refresh_date()
         self._sockets = list(sockets)
+        await self.refresh_date()
         self.servers = await self._listen(self._tls)
 
     async def use_tls(self, tls: ssl.SSLContext) -> None:
@@ -125,6 +125,12 @@ class _Listener(Server):
     async def refresh_date(self) -> None:
         """Set the Date header of answers."""
         await self.on_tick(0)
+
+    def drop_departed(self) -> None:
+        """Notice clients that left while nothing is read from them, since nobody takes what they send."""
+        for connection in self.connections:
+            if connection.flow.read_paused and connection.transport.peer_left():
+                connection.transport.abort()
 
     def begin_drain(self) -> None:
         """Let each busy connection end with its answer; idle ones stay open for one more request."""
@@ -193,17 +199,20 @@ class EppServer:
     async def serve(
         self, sockets: Sequence[socket.socket], admin_sockets: Sequence[socket.socket] = ()
     ) -> None:
-        """Listen on bound sockets until a drain has ended or `stop` was called; closes the sockets."""
-        for listener, bound in zip(self._listeners, (sockets, admin_sockets), strict=False):
-            await listener.open(bound)
-        dates = asyncio.create_task(self._refresh_dates())
-        self.started.set()
+        """Listen on bound sockets until a drain has ended or `stop` was called.
+
+        The sockets are closed then, and also when this is cancelled or raises.
+        """
+        ticks = asyncio.create_task(self._tick())
         try:
+            for listener, bound in zip(self._listeners, (sockets, admin_sockets), strict=False):
+                await listener.open(bound)
+            self.started.set()
             while not self.draining:
                 await self._next_change()
             await self._drain()
         finally:
-            dates.cancel()
+            ticks.cancel()
             await self._abort()
 
     async def use_tls(self, tls: ssl.SSLContext) -> None:
@@ -230,11 +239,12 @@ class EppServer:
         self.begin_drain()
         self._changed.set()
 
-    async def _refresh_dates(self) -> None:
+    async def _tick(self) -> None:
         while True:
-            await asyncio.sleep(_DATE_REFRESH_S)
+            await asyncio.sleep(_TICK_S)
             for listener in self._listeners:
                 await listener.refresh_date()
+                listener.drop_departed()
 
     async def _drain(self) -> None:
         time = asyncio.get_running_loop().time
@@ -249,6 +259,8 @@ class EppServer:
         await self._wait_while(self._connected, time() + final_s / 2 if self._stopping else deadline)
 
     async def _abort(self) -> None:
+        for listener in self._listeners:
+            listener.close()
         tasks = [task for listener in self._listeners for task in listener.abort()]
         await asyncio.gather(*tasks, return_exceptions=True)
 
