@@ -220,7 +220,7 @@ class RelayedRequest:
         await self._prepare(None, model=model)
         extension = self._scope.get("extensions", {}).get(ABORT_EXTENSION)
         if extension is not None:  # nobody receives while the endpoint takes nothing
-            extension["when_gone"](lambda: self._interrupt(_CLIENT_GONE))
+            extension["when_gone"](lambda: self._interrupt(CLIENT_GONE))
         self._watch = asyncio.create_task(self._forward(upload))
         return self._upstream_request(upload)
 
