@@ -177,6 +177,7 @@ class Director:
             now=now,
             full=full,
             headers=exchange.head.headers,
+            family=chains.family if chains is not None else None,
         )
 
     def pick(self, exchange: Exchange, now: float) -> Target:
@@ -246,6 +247,8 @@ class Director:
         if failure.kind is FailureKind.CONNECT:
             exchange.executions -= 1
         self._mark(exchange, hold.endpoint, failure, now)
+        if exchange.decision is not None and failure.kind is not FailureKind.CLOSED_REUSED:
+            exchange.state.scheduler.on_ended(exchange.decision, now, None)
         repeat = may_repeat(
             failure,
             replay_safe=exchange.request.replay_safe,
@@ -317,6 +320,8 @@ class Director:
             exchange.first_byte_at = now
             if exchange.hold is not None:
                 exchange.state.claims.prefill_done(exchange.hold)
+                if exchange.decision is not None and exchange.hold.confirmed:
+                    exchange.state.scheduler.on_first_token(exchange.decision, now)
 
     def on_end(
         self,
@@ -338,6 +343,8 @@ class Director:
         if exchange.hold is not None:
             self._learn(exchange, usage)
             self._finish(exchange, exchange.hold, output_tokens)
+        if exchange.decision is not None:
+            exchange.state.scheduler.on_ended(exchange.decision, now, output_tokens)
         record = record_of(exchange, reason, now, usage=usage, response_bytes=response_bytes, error=error)
         for observer in self.observers:
             observer(record)

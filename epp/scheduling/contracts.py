@@ -18,7 +18,7 @@ from epp.scheduling.columns import CandidateSlots, Column, SegmentColumn
 __all__ = [
     "NO_MATCH", "BuildContext", "CandidateSlots", "Column", "Cycle", "Decision", "Filter", "Narrowing",
     "PickObserver", "Picker", "PrefixMatch", "ProfileHandler", "ProfileResult", "ResponseHeaderPlugin",
-    "ScoredColumn", "Scorer", "SegmentColumn", "Volatility",
+    "ResponseObserver", "ScoredColumn", "Scorer", "SegmentColumn", "Volatility",
 ]  # fmt: skip
 
 # When what a plugin says of the same candidates may change: with a new snapshot of the pool ("snapshot") or
@@ -66,6 +66,7 @@ class Cycle:
         ledger: exact in-flight counts.
         headers: lower-case request headers that plugins may read.
         now: monotonic seconds.
+        family: hash of the first prompt's first block, None where no prompt has one.
     """
 
     request: InferenceRequest
@@ -79,6 +80,7 @@ class Cycle:
     now: float
     full: bool = True
     headers: Mapping[str, str] = field(default_factory=dict)
+    family: int | None = None
     known_slots: CandidateSlots | None = field(default=None, repr=False)
 
     def slots(self) -> CandidateSlots:
@@ -128,6 +130,23 @@ class PickObserver(Protocol):
 
     def on_picked(self, cycle: Cycle, endpoint: Endpoint) -> None:
         """The request of `cycle` goes to `endpoint`."""
+        ...
+
+
+@runtime_checkable
+class ResponseObserver(Protocol):
+    """A plugin that learns from answers. It is told through the scheduler, by the director alone.
+
+    A request is known by `cycle.request`, the same object from the pick to the end; one that is sent again is
+    picked again.
+    """
+
+    def on_first_token(self, cycle: Cycle, now: float) -> None:
+        """The first byte of a 2xx answer came."""
+        ...
+
+    def on_ended(self, cycle: Cycle, now: float, output_tokens: int | None) -> None:
+        """The endpoint has nothing more to do for the request; without tokens it failed, or told none."""
         ...
 
 
@@ -238,6 +257,7 @@ class BuildContext:
         warn: tells the operator something at start.
         scraped_at: monotonic seconds of an endpoint's last good scrape, by address; None before the first.
         scrape_interval_s: longest time from one scrape of an endpoint to the next.
+        cpu_producers: those of `producers` that stand for a CPU tier; the others stand for a GPU tier.
     """
 
     random: random.Random
@@ -245,3 +265,4 @@ class BuildContext:
     warn: Callable[[str], None]
     scraped_at: Callable[[str], float | None] = _never_scraped
     scrape_interval_s: float = 0.5
+    cpu_producers: frozenset[str] = frozenset()
