@@ -1,7 +1,8 @@
 """From prompts to block hash chains, and from the index to matches."""
 
 from collections.abc import Generator, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from epp.director.tokens import TokenRatios
 from epp.director.views import TierView
@@ -16,8 +17,7 @@ Chain = Sequence[int]
 _TOKEN_ID_BYTES = 4
 
 
-@dataclass(frozen=True, slots=True)
-class PromptChains:
+class PromptChains(msgspec.Struct, frozen=True):
     """The chains of all prompts of a request, by block size in bytes.
 
     `family` is the first block's hash, `data_bytes` the length of all prompts together, hashed or not.

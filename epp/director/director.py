@@ -1,8 +1,10 @@
 """The director: decides, keeps the books, and tells observers; it never touches a socket."""
 
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from epp.director.chains import (
     PromptChains,
@@ -111,7 +113,7 @@ class Director:
             exchange.prompt_tokens = prompt_tokens(request, ratio)
             exchange.text_bytes = text_bytes(request)
             # The hashes stand for the prompts from here on: a stream of minutes must not keep their text.
-            exchange.request = replace(request, prompts=())
+            exchange.request = msgspec.structs.replace(request, prompts=())
         exchange.prepare_s += self._timer() - started
 
     def _timed(
