@@ -43,8 +43,10 @@ class PrefixMatch(msgspec.Struct, frozen=True):
 
     def blocks(self, slot: int) -> int:
         """Leading blocks that the endpoint in `slot` holds."""
-        bit = 1 << slot
-        return next((blocks for mask, blocks in self.segments if mask & bit), 0)
+        for mask, blocks in self.segments:
+            if mask >> slot & 1:
+                return blocks
+        return 0
 
 
 NO_MATCH = PrefixMatch()
