@@ -84,6 +84,7 @@ class Upkeep:
     def tick(self, now: float) -> bool:
         """Periodic work in small steps; True when the index has nothing left to clean."""
         self._table.refresh_staleness(now, self._staleness_s())
+        self._table.publish()
         return self._index.sweep(_SWEEP_BUDGET)
 
     def _current(self, address: str, incarnation: int) -> Endpoint | None:
