@@ -11,7 +11,15 @@ from epp.prefix import PrefixIndex, chain_seed, hash_chain
 from epp.request.types import InferenceRequest, Prompt
 from epp.scheduling.contracts import NO_MATCH, PrefixMatch
 
-__all__ = ["PromptChains", "block_tokens", "chain_summary", "hash_prompts", "match_views", "unhashed_bytes"]
+__all__ = [
+    "PromptChains",
+    "block_tokens",
+    "chain_summary",
+    "hash_prompts",
+    "match_views",
+    "next_or_result",
+    "unhashed_bytes",
+]
 
 Chain = Sequence[int]
 
@@ -107,6 +115,15 @@ def hash_prompts(
         family=first,
         data_bytes=sum([len(p.data) for p in request.prompts]),
     )
+
+
+def next_or_result(steps: Generator[None, None, PromptChains]) -> PromptChains | None:
+    """Drive `steps` to its next pause (None) or to its end."""
+    try:
+        next(steps)
+    except StopIteration as done:
+        return done.value  # type: ignore[no-any-return]
+    return None
 
 
 def prompt_tokens(request: InferenceRequest, ratio: float) -> int:

@@ -11,6 +11,7 @@ from epp.director.chains import (
     block_tokens,
     hash_prompts,
     match_views,
+    next_or_result,
     prompt_tokens,
     text_bytes,
 )
@@ -106,29 +107,17 @@ class Director:
                 exchange.state.views,
                 exchange.state.shadow_views,
             )
-            exchange.prepare_s += self._timer() - started
-            exchange.chains = yield from self._timed(exchange, steps)
-            started = self._timer()
+            while (chains := next_or_result(steps)) is None:
+                exchange.prepare_s += self._timer() - started
+                yield
+                started = self._timer()
+            exchange.chains = chains
             ratio = self.state.ratios.bytes_per_token(resolution.model, exchange.chains.family)
             exchange.prompt_tokens = prompt_tokens(request, ratio)
             exchange.text_bytes = text_bytes(request)
             # The hashes stand for the prompts from here on: a stream of minutes must not keep their text.
             exchange.request = msgspec.structs.replace(request, prompts=())
         exchange.prepare_s += self._timer() - started
-
-    def _timed(
-        self, exchange: Exchange, steps: Generator[None, None, PromptChains]
-    ) -> Generator[None, None, PromptChains]:
-        """Drive `steps`, counting the time inside them and not that of their pauses."""
-        while True:
-            started = self._timer()
-            try:
-                next(steps)
-            except StopIteration as done:
-                return done.value  # type: ignore[no-any-return]
-            finally:
-                exchange.prepare_s += self._timer() - started
-            yield
 
     def _resolve(self, request: InferenceRequest) -> Resolution:
         pool = self.state.table.pool
