@@ -248,6 +248,9 @@ class Settings:
             alias="--config-file",
         ),
     )
+    config_text: str | None = field(
+        default=None, metadata=rules("The EndpointPickerConfig itself, instead of a file.", absent="none")
+    )
     config_interval_s: float = field(
         default=1.0,
         metadata=rules(

@@ -186,6 +186,8 @@ def _contradictions(values: Mapping[str, Any]) -> list[ConfigProblem]:
     """Rules over more than one setting."""
     problems: list[ConfigProblem] = []
     problems += _shared_ports(values)
+    if values["configText"] is not None and values["config"] is not None:
+        problems.append(ConfigProblem("configText", "is given beside config", "keep one of them"))
     interval, threshold = values["metrics.refreshInterval"], values["metrics.stalenessThreshold"]
     if interval and threshold and threshold < 3 * interval:
         message = f"{threshold:g}s is less than three times metrics.refreshInterval ({interval:g}s)"

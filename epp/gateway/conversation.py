@@ -12,6 +12,10 @@ Sans-IO: events in, actions out. Whoever drives it decides (`Decide`) and says t
 
 A body that nobody has to read (`reads_body` says so) is not waited for: the pick goes out with the head, and
 a body in full duplex goes back as it comes.
+
+A stream may end before its request does: the gateway then goes on by itself. Not where answers come in full
+duplex: the gateway has given away what it sent, and loses it if the stream ends (seen with Envoy 1.40). Such
+an answer goes back to its last piece, whatever depth is wanted.
 """
 
 import enum
@@ -74,7 +78,10 @@ class End:
 
 @dataclass(frozen=True, slots=True)
 class Close:
-    """The stream may end: nothing that comes is of use."""
+    """The stream may end after the messages that follow: nothing that comes is of use.
+
+    It stands before them, since a gateway that has its last answer ends the stream at once.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +154,8 @@ class Conversation:
         if event.observing:
             return self._over(Close())
         self._mode, self._response_mode = event.request_mode, event.response_mode
+        if self._response_mode in _DUPLEX:
+            self._depth = ResponseDepth.FULL
         if event.end_of_stream:
             self._ended_by = event
             return self._decide(b"")
@@ -161,7 +170,7 @@ class Conversation:
             return self._collect(event)
         if self._phase is not _Phase.ROUTED:
             return self._over(Fault(f"{type(event).__name__} out of turn"))
-        return [*self._pass(event), *self._after_request(event)]
+        return [*self._after_request(event), *self._pass(event)]
 
     def _collect(self, event: RequestBody | RequestTrailers) -> list[Action]:
         if isinstance(event, RequestTrailers):
@@ -203,13 +212,12 @@ class Conversation:
         """Tell the pick: endpoints as `host:port`, best first, with commas between."""
         self._phase = _Phase.ROUTED
         if self._answers_body:
-            actions: list[Action] = [Send(self._codec.request_body(mutation, destination))]
+            answers = [Send(self._codec.request_body(mutation, destination))]
         else:
-            actions = [Send(self._codec.request_headers(mutation, destination)), *self._returned()]
+            answers = [Send(self._codec.request_headers(mutation, destination)), *self._returned()]
         self._chunks.clear()
-        if self._ended_by is not None or self._mode in (BodyMode.NONE, BodyMode.BUFFERED):
-            actions += self._end_if_enough()
-        return actions
+        complete = self._ended_by is not None or self._mode in (BodyMode.NONE, BodyMode.BUFFERED)
+        return [*(self._end_if_enough() if complete else []), *answers]
 
     def _returned(self) -> Iterator[Send]:
         """The body that was held, on its way back."""
@@ -224,7 +232,7 @@ class Conversation:
 
     def refuse(self, status: int, headers: Headers, body: bytes) -> list[Action]:
         """Answer the client here and now."""
-        return [Send(self._codec.immediate(status, headers, body)), *self._over(Close())]
+        return [*self._over(Close()), Send(self._codec.immediate(status, headers, body))]
 
     # The answer.
 
@@ -236,19 +244,19 @@ class Conversation:
         if self._phase is not _Phase.ANSWERING:
             return self._over(Fault(f"{type(event).__name__} out of turn"))
         if isinstance(event, ResponseTrailers):
-            return [self._unchanged(event), End(), *self._over(Close())]
-        actions: list[Action] = [Data(event.data), *self._pass_response(event)]
-        return [*actions, End(), *self._over(Close())] if event.end_of_stream else actions
+            return [End(), *self._over(Close()), self._unchanged(event)]
+        ending = [End(), *self._over(Close())] if event.end_of_stream else []
+        return [Data(event.data), *ending, *self._pass_response(event)]
 
     def pass_head(self, event: ResponseHeaders, mutation: Mutation) -> list[Action]:
         """Let the answer go on, with its head changed."""
-        actions: list[Action] = [Send(self._codec.response_headers(mutation))]
+        answer = Send(self._codec.response_headers(mutation))
         if event.end_of_stream:
-            return [*actions, End(), *self._over(Close())]
+            return [End(), *self._over(Close()), answer]
         if self._depth is not ResponseDepth.FULL or self._response_mode is BodyMode.NONE:
-            return [*actions, *self._over(Close())]
+            return [*self._over(Close()), answer]
         self._phase = _Phase.ANSWERING
-        return actions
+        return [answer]
 
     def _pass_response(self, event: ResponseBody) -> Iterator[Send]:
         if self._response_mode in _DUPLEX:
@@ -260,7 +268,7 @@ class Conversation:
 
     def _unasked(self, event: Event) -> list[Action]:
         """A stream that begins in the middle: nothing is known of its request, so nothing changes."""
-        return [self._unchanged(event), *self._over(Close())]
+        return [*self._over(Close()), self._unchanged(event)]
 
     def _unchanged(self, event: Event) -> Send:
         return Send(self._codec.no_change[type(event)])

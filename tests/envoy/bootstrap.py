@@ -55,6 +55,7 @@ def _listener(setup: Setup) -> dict[str, Any]:
         stat_prefix="ingress",
         stream_idle_timeout="0s",
         use_remote_address=True,
+        preserve_external_request_id=True,
         http_filters=[*_subset(setup), _ext_proc(setup), _router()],
         route_config={"virtual_hosts": [{"name": "all", "domains": ["*"], "routes": [_route(setup)]}]},
     )

@@ -139,7 +139,7 @@ class Server:
         task = asyncio.current_task()
         self._tasks.add(task)
         try:
-            with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
+            with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
                 while True:
                     await self._answer(await _request(reader), writer)
         finally:

@@ -258,6 +258,18 @@ def test_full_depth_in_full_duplex_sends_the_body_back_as_it_comes():
     assert stream.over
 
 
+@pytest.mark.parametrize("depth", ["none", "headers"])
+def test_an_answer_in_full_duplex_is_sent_back_whole_at_every_depth(depth):
+    stream = routed(one_endpoint(depth=depth), response_mode="FULL_DUPLEX_STREAMED")
+
+    answers = stream.say(response_headers(), response_body(b"a"))
+    before = stream.over
+    answers += stream.say(response_body(b"b", end=True))
+
+    assert kinds(answers) == ["response_headers", "response_body", "response_body"]
+    assert (before, stream.over) == (False, True)
+
+
 @pytest.mark.parametrize("mode", ["STREAMED", "BUFFERED"])
 def test_full_depth_in_other_modes_lets_the_body_pass(mode):
     stream = routed(one_endpoint(depth="full"), response_mode=mode)

@@ -14,6 +14,7 @@ from epp.director import EndReason
 from epp.gateway.certificates import CertificateError, read_key_pair, self_signed
 from epp.gateway.messages import PICKER_SERVICE
 from epp.gateway.server import GatewayServer, Listeners
+from tests.e2e.kit import eventually
 from tests.gateway.stream import BODY, Stage
 from tests.gateway.wire import M, request_body, request_headers, response_headers, told
 
@@ -98,8 +99,7 @@ async def test_the_gateway_may_end_a_stream_at_any_time(serve):
         second = await after_pick.code()
         cancelled, _ = await picked(channel)
         cancelled.cancel()
-        while len(stage.records) < 3:
-            await asyncio.sleep(0)
+        await eventually(lambda: len(stage.records) == 3)
 
     assert (first, second) == (grpc.StatusCode.OK, grpc.StatusCode.OK)
     assert [r.reason for r in stage.records] == [
@@ -173,8 +173,7 @@ async def test_hundreds_of_streams_may_be_open_at_a_time(serve):
     async with channel_to(server.port) as channel:
         calls = [process(channel) for _ in range(1100)]
         await asyncio.gather(*(call.write(request_headers()) for call in calls))
-        while stage.around.active < 1100:
-            await asyncio.sleep(0)
+        await eventually(lambda: stage.around.active == 1100)
         await asyncio.gather(*(call.write(request_body(BODY, end=True)) for call in calls))
         answers = await asyncio.gather(*(call.read() for call in calls))
 
@@ -245,8 +244,7 @@ async def test_a_drain_ends_in_time_and_stop_cuts_what_is_left(serve):
     async with channel_to(server.port) as channel:
         call = process(channel)
         await call.write(request_headers())
-        while not stage.around.active:
-            await asyncio.sleep(0)
+        await eventually(lambda: stage.around.active)
         await server.drain(0.01)
         await server.stop(0.0)
         code = await call.code()
