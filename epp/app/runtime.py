@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import resource
 import ssl
 from collections.abc import Coroutine, Generator
 from dataclasses import replace
@@ -13,9 +14,15 @@ from epp.api.ports import Ports, Readiness
 from epp.app.changes import reload_state, shadow_state, source_states
 from epp.app.files import Configurations
 from epp.app.front_door import FrontDoor, admin_door
-from epp.app.guards import ENDPOINT_TLS, build_guards
+from epp.app.guards import ENDPOINT_KEY, ENDPOINT_TLS, bearer, build_guards
 from epp.app.observers import Observers
-from epp.app.options import core_options, log_shadow_failures, proxy_settings, upstream_settings
+from epp.app.options import (
+    core_options,
+    log_dropped_headers,
+    log_shadow_failures,
+    proxy_settings,
+    upstream_settings,
+)
 from epp.app.readiness import readiness
 from epp.app.reload import ConfigReload
 from epp.app.routes import relayed_routes
@@ -64,12 +71,14 @@ class Runtime:
         self.settings = settings
         self.clock = clock or SystemClock()
         self.proxy_settings = proxy_settings(settings)
-        self.core = compose(config, core_options(settings, log_shadow_failures(self.clock)), shadow=shadow)
+        told = (log_shadow_failures(self.clock), log_dropped_headers(self.clock))
+        self.core = compose(config, core_options(settings, *told), shadow=shadow)
         self.files = WatchedFiles()
         self.guards = build_guards(settings, self.files)
         upstream = upstream_settings(settings, self.guards.endpoint_tls)
         self.pool = UpstreamPool(upstream)
         self.files.on_change(ENDPOINT_TLS, self._use_endpoint_tls)
+        self.files.on_change(ENDPOINT_KEY, self._use_endpoint_key)
         self.relay = self._build_relay()
         self._alarm = Alarm()
         self.reload = ConfigReload(
@@ -93,6 +102,7 @@ class Runtime:
             self.clock,
             self.observers.scrape_failed,
             self._alarm,
+            key=self.guards.endpoint_key,
         )
         self.draining = False
         self._tasks: dict[str, asyncio.Task[None]] = {}
@@ -146,7 +156,13 @@ class Runtime:
         config = self.core.config
         logger.info(
             "epp started",
-            extra={"version": __version__, "config": config.source, "config_hash": config.hash},
+            extra={
+                "version": __version__,
+                "config": config.source,
+                "config_hash": config.hash,
+                # Each request in flight takes two connections.
+                "open_files_limit": resource.getrlimit(resource.RLIMIT_NOFILE)[0],
+            },
         )
 
     def _log_warnings(self) -> None:
@@ -183,6 +199,11 @@ class Runtime:
     async def _use_endpoint_tls(self, context: ssl.SSLContext) -> None:
         self.pool.use_tls(context)
         self.probe_pool.use_tls(context)
+
+    async def _use_endpoint_key(self, key: str) -> None:
+        if self.guards.credentials is not None:
+            self.guards.credentials.authorization = bearer(key)
+        self.sources.use_key(key)
 
     def _engine_changed(self, address: str, change: EngineChange) -> None:
         """An endpoint was administered through us: forget what no longer holds."""

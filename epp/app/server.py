@@ -17,7 +17,7 @@ from epp.app.gateway import build_gateway
 from epp.app.guards import ADMIN_TLS, LISTENER_TLS
 from epp.app.runtime import Runtime
 from epp.config import EffectiveConfig, Settings
-from epp.proxy.server import EppServer, bind_socket
+from epp.proxy import EppServer, FastLane, bind_socket
 
 if TYPE_CHECKING:
     from epp.gateway.server import GatewayServer
@@ -65,12 +65,14 @@ async def serve_async(
     """`serve` on the running loop."""
     with _listening(settings.host, settings.port) as main, _admin_socket(settings) as admin:
         runtime = Runtime(settings, config, shadow=shadow)
-        gateway = build_gateway(runtime)
-        await runtime.start()
+        gateway: GatewayServer | None = None
+        hurry = asyncio.Event()
         try:
+            gateway = build_gateway(runtime)
+            await runtime.start()
             if gateway is not None:
                 await gateway.start()
-            hurry = await _run(runtime, settings, main, admin, on_started, gateway)
+            await _run(runtime, settings, main, admin, on_started, gateway, hurry)
             if gateway is not None:
                 await _drain(gateway, settings.drain_timeout_s, hurry)
         finally:
@@ -109,15 +111,16 @@ async def _run(
     admin: socket.socket,
     on_started: Callable[[Started], None] | None,
     gateway: "GatewayServer | None",
-) -> asyncio.Event:
-    """Serve until a drain is over; what is returned is set when no more time is given."""
-    hurry = asyncio.Event()
+    hurry: asyncio.Event,
+) -> None:
+    """Serve until a drain is over; `hurry` is set when no more time is given."""
     server = EppServer(
         cast("ASGIApplication", runtime.app),
         runtime.proxy_settings,
         admin_app=cast("ASGIApplication", runtime.admin_app) if settings.admin_port else None,
         tls=runtime.guards.tls,
         admin_tls=runtime.guards.admin_tls,
+        lane=FastLane(runtime.relay, runtime.app.relays) if settings.lane == "fast" else None,
         on_drain=runtime.begin_drain,
         on_drain_timeout=runtime.relay.shut_down,
     )
@@ -128,7 +131,24 @@ async def _run(
         loop.add_signal_handler(number, _on_signal, server, hurry)
     loop.add_signal_handler(signal.SIGHUP, runtime.on_hangup)
     serving = asyncio.create_task(server.serve([main], [admin] if settings.admin_port else []))
-    await _started(server, serving)
+    try:
+        await _started(server, serving)
+        _announce(runtime, settings, main, admin, on_started, gateway)
+        await serving
+    finally:
+        serving.cancel()
+        await asyncio.wait({serving})
+
+
+def _announce(
+    runtime: Runtime,
+    settings: Settings,
+    main: socket.socket,
+    admin: socket.socket,
+    on_started: Callable[[Started], None] | None,
+    gateway: "GatewayServer | None",
+) -> None:
+    """The listeners are open."""
     # What was built so far lives as long as the process: the collector need not look at it again.
     gc.collect()
     gc.freeze()
@@ -141,8 +161,6 @@ async def _run(
     logger.info("listening", extra={"url": started.url, "admin_url": started.admin_url, **told})
     if on_started is not None:
         on_started(started)
-    await serving
-    return hurry
 
 
 async def _drain(gateway: "GatewayServer", timeout_s: float, hurry: asyncio.Event) -> None:

@@ -13,6 +13,7 @@ from epp.director.chains import (
     text_bytes,
 )
 from epp.director.exchange import Exchange
+from epp.director.exclusions import ruled_out
 from epp.director.hold import Hold
 from epp.director.learning import Learning, claimable
 from epp.director.outcome import record_of
@@ -156,7 +157,8 @@ class Director:
             raise AssertionError("prepare comes before pick")
         resolution = exchange.resolution = self._resolve(request)
         chains, state = exchange.chains, exchange.state
-        candidates, full = self._candidates(exchange, request, resolution, now)
+        candidates, full, held = self._candidates(exchange, request, resolution, now)
+        exchange.ruled_out = ruled_out(state, resolution, candidates, now, held=held, subset=exchange.subset)
         if chains is not None:
             exchange.block_tokens = block_tokens(chains, state.ratios, resolution.model)
             exchange.matches = match_views(state.index, state.views, chains, exchange.block_tokens)
@@ -176,13 +178,13 @@ class Director:
 
     def _candidates(
         self, exchange: Exchange, request: InferenceRequest, resolution: Resolution, now: float
-    ) -> tuple[tuple[Endpoint, ...], bool]:
-        """As of `Candidates.find`; the holder of a stored response has no rival."""
+    ) -> tuple[tuple[Endpoint, ...], bool, bool]:
+        """As of `Candidates.find`, and whether the one candidate holds the stored response that is meant."""
         holder = self._stored.holder(request.stored_response, self.state.table.pool, now)
         if holder is not None:
-            return within((holder,), exchange.subset), False
+            return within((holder,), exchange.subset), False, True
         found, full = exchange.state.candidates.find(resolution, exchange.priority, now)
-        return (found, full) if exchange.subset is None else (within(found, exchange.subset), False)
+        return within(found, exchange.subset), full and exchange.subset is None, False
 
     def pick(self, exchange: Exchange, now: float) -> Target:
         """Schedule, raise the ledger and claim the prefix, in one step.
@@ -270,8 +272,6 @@ class Director:
             replay_safe=exchange.request.replay_safe,
             executions=exchange.executions,
             policy=self._retry,
-            budget=self._budget,
-            now=now,
         )
         return self._repeat(exchange, hold.endpoint, failure, now) if repeat else None
 
@@ -293,7 +293,10 @@ class Director:
         if failure.kind is FailureKind.CLOSED_REUSED:
             return self._dispatch(exchange, last, now, fresh=True)
         endpoint = self._next_endpoint(exchange)
-        return self._dispatch(exchange, endpoint, now) if endpoint is not None else None
+        # The budget comes last: it is not spent where there is nobody to send to.
+        if endpoint is None or not self._budget.allows(failure, now):
+            return None
+        return self._dispatch(exchange, endpoint, now)
 
     def _next_endpoint(self, exchange: Exchange) -> Endpoint | None:
         """The next in the decision's order that is still there, has room and was not tried."""
@@ -387,13 +390,7 @@ class Director:
             hold,
             claimable(exchange),
             exchange.block_tokens,
-            self._learned(exchange),
+            self._learning.worth(exchange),
             output_tokens,
             same_incarnation=there is not None and there.incarnation == hold.endpoint.incarnation,
         )
-
-    def _learned(self, exchange: Exchange) -> dict[int, float]:
-        """What the blocks of a claim are worth by what is known after the answer."""
-        if exchange.chains is None or exchange.resolution is None:
-            return {}
-        return block_tokens(exchange.chains, self.state.ratios, exchange.resolution.model)

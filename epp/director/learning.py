@@ -1,6 +1,6 @@
 """What answers teach: bytes per token and how long answers are."""
 
-from epp.director.chains import PromptChains
+from epp.director.chains import PromptChains, block_tokens
 from epp.director.claims import OutputLengths
 from epp.director.exchange import Exchange
 from epp.director.tokens import CounterRatios, TokenRatios
@@ -22,6 +22,12 @@ class Learning:
         limit = exchange.request.max_output_tokens if exchange.request else None
         model = exchange.resolution.model if exchange.resolution else ""
         return self._outputs.expected(model, limit)
+
+    def worth(self, exchange: Exchange) -> dict[int, float]:
+        """What the blocks of a claim are worth by what is known after the answer."""
+        if exchange.chains is None or exchange.resolution is None:
+            return {}
+        return block_tokens(exchange.chains, self._ratios, exchange.resolution.model)
 
     def learn(self, exchange: Exchange, usage: Usage | None) -> None:
         """The answer has ended; `usage` is what the endpoint reported."""

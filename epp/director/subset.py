@@ -3,7 +3,7 @@
 from epp.endpoints.types import Endpoint
 from epp.errors import NoEndpointsError
 
-__all__ = ["subset_of", "within"]
+__all__ = ["is_allowed", "subset_of", "within"]
 
 
 def subset_of(named: tuple[str, ...]) -> frozenset[str]:
@@ -11,6 +11,11 @@ def subset_of(named: tuple[str, ...]) -> frozenset[str]:
     brackets).
     """
     return frozenset(name[1:-1] if name.startswith("[") and name.endswith("]") else name for name in named)
+
+
+def is_allowed(endpoint: Endpoint, subset: frozenset[str] | None) -> bool:
+    """Whether the gateway allows an endpoint; None allows all."""
+    return subset is None or endpoint.address in subset or endpoint.spec.host in subset
 
 
 def within(candidates: tuple[Endpoint, ...], subset: frozenset[str] | None) -> tuple[Endpoint, ...]:
@@ -21,7 +26,7 @@ def within(candidates: tuple[Endpoint, ...], subset: frozenset[str] | None) -> t
     """
     if subset is None:
         return candidates
-    allowed = tuple(e for e in candidates if e.address in subset or e.spec.host in subset)
+    allowed = tuple(e for e in candidates if is_allowed(e, subset))
     if not allowed:
         raise NoEndpointsError("no endpoint that the gateway allows for this request is ready")
     return allowed

@@ -21,6 +21,17 @@ def test_an_address_or_a_host_allows(named):
     assert pool.director.pick(asked(pool, named), 1.0).address == "10.0.0.2:8000"
 
 
+def test_a_receipt_says_who_was_not_allowed():
+    pool = Pool(n=3)
+    exchange = asked(pool, "10.0.0.2")
+    pool.director.pick(exchange, 1.0)
+
+    assert {(e.address, e.reason) for e in exchange.ruled_out} == {
+        ("10.0.0.1:8000", "not allowed by the gateway"),
+        ("10.0.0.3:8000", "not allowed by the gateway"),
+    }
+
+
 def test_brackets_around_a_host_do_not_count():
     assert subset_of(("[fd00::1]", "[fd00::1]:8000", "fd00::2")) == {"fd00::1", "[fd00::1]:8000", "fd00::2"}
 
