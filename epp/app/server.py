@@ -22,7 +22,7 @@ from epp.proxy import EppServer, FastLane, bind_socket
 if TYPE_CHECKING:
     from epp.gateway.server import GatewayServer
 
-__all__ = ["Started", "serve", "serve_async"]
+__all__ = ["Started", "listening", "serve", "serve_async"]
 
 logger = logging.getLogger("epp")
 
@@ -63,7 +63,7 @@ async def serve_async(
     shadow: EffectiveConfig | None = None,
 ) -> None:
     """`serve` on the running loop."""
-    with _listening(settings.host, settings.port) as main, _admin_socket(settings) as admin:
+    with listening(settings.host, settings.port) as main, _admin_socket(settings) as admin:
         runtime = Runtime(settings, config, shadow=shadow)
         gateway: GatewayServer | None = None
         hurry = asyncio.Event()
@@ -81,7 +81,7 @@ async def serve_async(
             await runtime.stop()
 
 
-def _listening(host: str, port: int) -> socket.socket:
+def listening(host: str, port: int) -> socket.socket:
     """A listening socket; the error of one that cannot be had names its address.
 
     Two sockets may be bound to one port until one of them listens, and what the event loop does when
@@ -101,7 +101,7 @@ def _listening(host: str, port: int) -> socket.socket:
 
 def _admin_socket(settings: Settings) -> socket.socket:
     """The admin listener's socket; unbound when there is none."""
-    return _listening(settings.host, settings.admin_port) if settings.admin_port else socket.socket()
+    return listening(settings.host, settings.admin_port) if settings.admin_port else socket.socket()
 
 
 async def _run(

@@ -18,6 +18,7 @@ __all__ = ["COMMANDS", "main"]
 
 COMMANDS: Final = {
     "serve": "route requests to model servers (the default when only flags are given)",
+    "gateway": "start Envoy in front of model servers, and decide for it",
     "check": "validate a configuration and print what it means",
     "doctor": "check endpoints against the configuration: what would blind a scorer",
     "explain": "show how one request would be scheduled",

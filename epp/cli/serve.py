@@ -12,7 +12,7 @@ from epp.cli.go_flags import PICKER_PORTS, help_text
 from epp.config import EffectiveConfig, Settings, add_settings_flags, load_settings
 from epp.errors import ConfigError, ConfigProblem
 
-__all__ = ["add_parser", "run", "serve_until_signal"]
+__all__ = ["add_parser", "no_endpoint", "run", "serve_until_signal"]
 
 EPILOG = """\
 examples:
@@ -55,11 +55,12 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"epp: {notice}", file=sys.stderr)
     configurations = read_configurations(settings)
     if not has_sources(settings, configurations.live):
-        raise ConfigError([_no_endpoint(picker=picker)], "settings")
+        raise ConfigError([no_endpoint(picker=picker)], "settings")
     return serve_until_signal(settings, configurations.live, shadow=configurations.shadow)
 
 
-def _no_endpoint(*, picker: bool) -> ConfigProblem:
+def no_endpoint(*, picker: bool) -> ConfigProblem:
+    """What to say where nothing tells of endpoints."""
     message = "no endpoint is configured"
     if picker:
         message += ", and the members of an InferencePool are not read from Kubernetes yet"

@@ -57,13 +57,14 @@ def pick_now(director: Director, head: RequestHead, body: bytes, now: float, *, 
             return pick
 
 
-def pick_list(director: Director, exchange: Exchange, now: float) -> tuple[str, ...]:
+def pick_list(director: Director, exchange: Exchange, now: float, *, least: int = 1) -> tuple[str, ...]:
     """`Director.pick` for a gateway that sends the request: its endpoint, then those to try after it, as many
-    in all as the picker's `maxNumOfEndpoints` says.
+    in all as the picker's `maxNumOfEndpoints` says, and at least `least` if there are so many.
 
     Raises:
         SaturatedError, NoEndpointsError.
     """
     first = director.pick(exchange, now)
     most = exchange.decision.primary.max_endpoints if exchange.decision else 1
-    return (first.address, *(endpoint.address for endpoint in islice(exchange.order, most - 1)))
+    others = islice(exchange.order, max(most, least) - 1)
+    return (first.address, *(endpoint.address for endpoint in others))

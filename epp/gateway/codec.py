@@ -6,6 +6,7 @@ from typing import Any, Final
 from google.protobuf.message import DecodeError
 
 from epp.gateway.events import (
+    DESTINATION,
     BodyMode,
     Event,
     Malformed,
@@ -20,9 +21,8 @@ from epp.gateway.events import (
 from epp.gateway.messages import messages
 from epp.http.types import Headers
 
-__all__ = ["DESTINATION", "MAX_PIECE_BYTES", "Codec"]
+__all__ = ["MAX_PIECE_BYTES", "Codec"]
 
-DESTINATION: Final = "x-gateway-destination-endpoint"
 _NAMESPACE: Final = "envoy.lb"
 _SERVED: Final = "x-gateway-destination-endpoint-served"
 _SUBSET_NAMESPACE: Final = "envoy.lb.subset_hint"

@@ -2,13 +2,16 @@
 
 import enum
 from dataclasses import dataclass, field
+from typing import Final
 
 from epp.http.types import Headers
 
 __all__ = [
-    "BodyMode", "Event", "Malformed", "Mutation", "RequestBody", "RequestHeaders", "RequestTrailers",
-    "ResponseBody", "ResponseDepth", "ResponseHeaders", "ResponseTrailers",
+    "DESTINATION", "BodyMode", "Event", "Malformed", "Mutation", "RequestBody", "RequestHeaders",
+    "RequestTrailers", "ResponseBody", "ResponseDepth", "ResponseHeaders", "ResponseTrailers",
 ]  # fmt: skip
+
+DESTINATION: Final = "x-gateway-destination-endpoint"  # header and metadata key of the pick
 
 
 class BodyMode(enum.IntEnum):

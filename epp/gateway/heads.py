@@ -16,8 +16,7 @@ from typing import Final
 from urllib.parse import unquote
 
 from epp.director import RequestHead
-from epp.gateway.codec import DESTINATION
-from epp.gateway.events import Mutation, RequestHeaders
+from epp.gateway.events import DESTINATION, Mutation, RequestHeaders
 from epp.http.headers import Credentials, is_routing_header
 from epp.http.types import Headers
 
