@@ -26,7 +26,10 @@ from functools import lru_cache
 
 from epp.http.types import Headers
 
-__all__ = ["Credentials", "find_request_id", "new_request_id", "request_headers", "response_headers"]
+__all__ = [
+    "Credentials", "find_request_id", "is_routing_header", "new_request_id", "request_headers",
+    "response_headers",
+]  # fmt: skip
 
 _HOP_BY_HOP = frozenset((
     b"connection", b"keep-alive", b"proxy-authenticate", b"proxy-authorization", b"proxy-connection", b"te",
@@ -185,6 +188,11 @@ def response_headers(
         kept.append((b"content-length", special[b"content-length"][0]))
     kept += [(name, value) for name, value in own if value is not None]
     return kept
+
+
+def is_routing_header(name: bytes) -> bool:
+    """Whether a header (its name in lower case) belongs to a router or a gateway: no client may set it."""
+    return name in _ROUTING or name.startswith(_ROUTING_PREFIXES)
 
 
 def find_request_id(headers: Headers) -> bytes | None:

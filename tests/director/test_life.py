@@ -567,7 +567,7 @@ def test_usage_without_an_answer_length_teaches_bytes_per_token_alone():
     pool.serve(PROMPT, usage=usage(960, completion=None))
 
     assert pool.core.state.ratios.bytes_per_token("m") == pytest.approx(3.0, abs=0.01)
-    assert pool.director._outputs.expected("m", None) == 128
+    assert pool.director._learning._outputs.expected("m", None) == 128
 
 
 def test_the_time_of_preparing_leaves_out_what_happened_between_its_steps():
