@@ -66,7 +66,7 @@ class Scheduler:
                 observer.on_picked(seen, endpoint)
 
     def response_headers(self, decision: Decision, endpoint: Endpoint) -> tuple[tuple[str, str], ...]:
-        """What plugins of the primary profile add to the answer of `endpoint`, without what may not be sent."""
+        """What plugins of the primary profile add to the answer of `endpoint`; unfit headers are left out."""
         plugins = self._header_plugins[decision.primary.profile]
         if not plugins:
             return ()
