@@ -109,8 +109,9 @@ class Director:
             ratio = self.state.ratios.bytes_per_token(resolution.model, exchange.chains.family)
             exchange.prompt_tokens = prompt_tokens(request, ratio)
             exchange.text_bytes = text_bytes(request)
-            # The hashes stand for the prompts from here on: a stream of minutes must not keep their text.
-            exchange.request = replace(request, prompts=())
+        # The hashes stand for prompts and salt from here on: a stream of minutes must not keep their text.
+        if request.prompts or request.salt:
+            exchange.request = replace(request, prompts=(), salt="")
         exchange.prepare_s += self._timer() - started
 
     def _timed(

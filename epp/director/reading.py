@@ -3,7 +3,7 @@
 from typing import Final
 
 from epp.director.types import RequestHead
-from epp.request import api_of, decode_body, parse_request, stored_response_of
+from epp.request import api_of, checked_model, decode_body, parse_request, stored_response_of
 from epp.request.types import Api, InferenceRequest
 
 __all__ = ["read_request"]
@@ -22,7 +22,7 @@ def read_request(
         BadRequestError, PayloadTooLargeError, UnsupportedEncodingError.
     """
     if body is None:
-        return _unparsed(head, 0, replay_safe=False, model=model)
+        return _unparsed(head, 0, replay_safe=False, model=checked_model(model))
     api = api_of(head.path) if head.method == "POST" else Api.OTHER
     if api is Api.OTHER:
         return _unparsed(head, len(body), replay_safe=head.method in _SAFE_METHODS)

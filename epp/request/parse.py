@@ -15,10 +15,12 @@ from epp.request.readers import READERS, Reader
 from epp.request.schema import Envelope
 from epp.request.types import Api, InferenceRequest, Prompt
 
-__all__ = ["parse_request"]
+__all__ = ["checked_model", "parse_request"]
 
 _BOM: Final = b"\xef\xbb\xbf"
 _MAX_REPAIRED_BYTES: Final = 1_000_000  # a repaired body is decoded whole: this bounds its memory and time
+_MAX_MODEL_CHARACTERS: Final = 1024  # names are remembered, logged and used as labels
+_MAX_ID_CHARACTERS: Final = 256
 _MAX_ELEMENTS: Final = 1_000_000  # of lists and objects: this bounds the memory of what is decoded
 
 _decode_envelope = msgspec.json.Decoder(Envelope).decode
@@ -32,7 +34,8 @@ def parse_request(api: Api, body: bytes) -> InferenceRequest:
     but JSON allows, is hashed as a question mark in bodies up to 1 MB and refused in longer ones.
 
     Raises:
-        BadRequestError: not UTF-8, not JSON, not an object, nested too deeply, or `model` is not a string.
+        BadRequestError: not UTF-8, not JSON, not an object, nested too deeply, or `model` is not a string of
+            at most 1,024 characters.
     """
     reader = READERS.get(api)
     if reader is None:
@@ -82,15 +85,32 @@ def _request(api: Api, envelope: Envelope, prompts: tuple[Prompt, ...], body_byt
     max_output = next((tokens for limit in limits if (tokens := _positive_int(limit))), None)
     return InferenceRequest(
         api=api,
-        model=envelope.model or None,
+        model=checked_model(envelope.model),
         salt=_text(bytes(envelope.cache_salt)),
         prompts=prompts,
         stream=_is_true(envelope.stream),
         body_bytes=body_bytes,
         max_output_tokens=max_output,
         replay_safe=not (_is_true(envelope.store) or _is_true(envelope.background)),
-        stored_response=_text(bytes(envelope.previous_response_id)) or None,
+        stored_response=_response_id(bytes(envelope.previous_response_id)),
     )
+
+
+def checked_model(name: str | None) -> str | None:
+    """The name of a model as a client wrote it; None when it is absent or empty.
+
+    Raises:
+        BadRequestError: it is longer than 1,024 characters.
+    """
+    if name and len(name) > _MAX_MODEL_CHARACTERS:
+        raise BadRequestError(f"model is longer than {_MAX_MODEL_CHARACTERS} characters", param="model")
+    return name or None
+
+
+def _response_id(raw: bytes) -> str | None:
+    """The response that is continued; of one that no endpoint can have made nothing is kept."""
+    response_id = _text(raw)
+    return response_id if 0 < len(response_id) <= _MAX_ID_CHARACTERS else None
 
 
 def _is_true(raw: msgspec.Raw) -> bool:

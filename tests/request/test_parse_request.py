@@ -270,3 +270,21 @@ def test_a_million_token_ids_are_a_prompt():
 )
 def test_the_response_that_a_request_continues_is_read(body, stored):
     assert parse_request(Api.RESPONSES, body).stored_response == stored
+
+
+def test_a_model_of_1024_characters_is_a_name_and_a_longer_one_is_refused():
+    assert parse_request(Api.CHAT, b'{"model":"%b"}' % (b"m" * 1024)).model == "m" * 1024
+
+    with pytest.raises(BadRequestError, match="model is longer than 1024 characters") as caught:
+        parse_request(Api.CHAT, b'{"model":"%b"}' % (b"m" * 1025))
+    assert caught.value.param == "model"
+
+
+def test_an_id_that_no_response_can_have_is_none():
+    assert (
+        parse_request(Api.RESPONSES, b'{"previous_response_id":"%b"}' % (b"r" * 256)).stored_response
+        == "r" * 256
+    )
+    assert (
+        parse_request(Api.RESPONSES, b'{"previous_response_id":"%b"}' % (b"r" * 257)).stored_response is None
+    )
