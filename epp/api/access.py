@@ -24,9 +24,15 @@ _FORWARDED: Final = frozenset({b"forwarded", b"via", b"x-real-ip", _HOPS})
 Headers = Iterable[tuple[bytes, bytes]]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, repr=False)
 class AccessPolicy:
-    """`admin_key` is None where none is configured; `loopback`: callers from loopback are allowed."""
+    """Judges callers.
+
+    Attributes:
+        admin_key: None where none is configured; replaced when its file changes.
+        proxies: peers that are believed whom they forward for.
+        loopback: callers from loopback are allowed.
+    """
 
     admin_key: str | None = None
     proxies: TrustedProxies | None = None

@@ -9,6 +9,9 @@ from typing import Final, TypeVar
 from epp.api.access import AccessPolicy
 from epp.app.watched import WatchedFiles
 from epp.config import Settings
+from epp.config.leaf import Secret
+from epp.config.reader import Reader
+from epp.config.values import credential
 from epp.errors import ConfigError, ConfigProblem
 from epp.http import (
     Credentials,
@@ -20,13 +23,17 @@ from epp.http import (
 )
 from epp.security import ClientKey, KeyGate, KeyRing, TrustedProxies, parse_keys
 
-__all__ = ["ADMIN_TLS", "ENDPOINT_TLS", "LISTENER_TLS", "Guards", "build_guards"]
+__all__ = [
+    "ADMIN_TLS", "ENDPOINT_KEY", "ENDPOINT_TLS", "LISTENER_TLS", "Guards", "bearer", "build_guards",
+]  # fmt: skip
 
 # Names by which watched files are known; sections of the settings.
 LISTENER_TLS: Final = "tls"
 ADMIN_TLS: Final = "adminTls"
 ENDPOINT_TLS: Final = "upstream.tls"
 _API_KEYS: Final = "apiKeys"
+_ADMIN_KEY: Final = "adminKey"
+ENDPOINT_KEY: Final = "endpointKey"
 
 # Routes of our own that show or decide something for clients.
 _KEYED_PATHS: Final = frozenset({"/load", "/pick", "/v1/models"})
@@ -45,6 +52,7 @@ class Guards:
         keyed_paths: routes of our own that need a key, beside everything that is relayed.
         proxies: peers that are believed whom they forward for.
         credentials: what endpoints get instead of the clients' credentials.
+        endpoint_key: the key among them; it may be exchanged later.
         tls, admin_tls: contexts of the listeners.
         endpoint_tls: context of connections to `https` endpoints.
         warnings: what an operator should know.
@@ -55,6 +63,7 @@ class Guards:
     keyed_paths: frozenset[str]
     proxies: TrustedProxies | None
     credentials: Credentials | None
+    endpoint_key: str | None
     tls: ssl.SSLContext | None
     admin_tls: ssl.SSLContext | None
     endpoint_tls: ssl.SSLContext | None
@@ -69,16 +78,14 @@ def build_guards(settings: Settings, files: WatchedFiles) -> Guards:
     """
     proxies = TrustedProxies(settings.trusted_proxies) if settings.trusted_proxies else None
     gate = _gate(settings, files)
+    endpoint_key = _key(files, ENDPOINT_KEY, settings.endpoint_key, settings.endpoint_key_file)
     return Guards(
-        access=AccessPolicy(
-            settings.admin_key.value if settings.admin_key else None,
-            proxies=proxies,
-            loopback=settings.receipts.loopback,
-        ),
+        access=_access(settings, files, proxies),
         gate=gate,
         keyed_paths=_KEYED_PATHS | ({"/metrics"} if settings.api_keys.metrics else set()),
         proxies=proxies,
-        credentials=_credentials(settings, keyed=gate is not None),
+        credentials=_credentials(endpoint_key, keyed=gate is not None),
+        endpoint_key=endpoint_key,
         tls=_listener_context(files, LISTENER_TLS, _tls(settings)),
         admin_tls=_listener_context(files, ADMIN_TLS, _admin_tls(settings)),
         endpoint_tls=_endpoint_context(files, _endpoint_tls(settings)),
@@ -120,21 +127,56 @@ def _gate(settings: Settings, files: WatchedFiles) -> KeyGate | None:
 
 def _file_keys(file: str) -> tuple[ClientKey, ...]:
     try:
-        return parse_keys(Path(file).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise _KeyFileError(f"{file}: {error.strerror or error}") from None
-    except UnicodeDecodeError:
-        raise _KeyFileError(f"{file}: it is not UTF-8") from None
+        return parse_keys(_text_of(file))
     except ValueError as error:
         raise _KeyFileError(f"{file}: {error}") from None
 
 
-def _credentials(settings: Settings, *, keyed: bool) -> Credentials | None:
+def _text_of(file: str) -> str:
+    try:
+        return Path(file).read_text(encoding="utf-8")
+    except OSError as error:
+        raise _KeyFileError(f"{file}: {error.strerror or error}") from None
+    except UnicodeDecodeError:
+        raise _KeyFileError(f"{file}: it is not UTF-8") from None
+
+
+def _access(settings: Settings, files: WatchedFiles, proxies: TrustedProxies | None) -> AccessPolicy:
+    key = _key(files, _ADMIN_KEY, settings.admin_key, settings.admin_key_file)
+    access = AccessPolicy(key, proxies=proxies, loopback=settings.receipts.loopback)
+
+    async def replace(admin_key: str) -> None:
+        access.admin_key = admin_key
+
+    files.on_change(_ADMIN_KEY, replace)
+    return access
+
+
+def _key(files: WatchedFiles, name: str, given: Secret | None, file: str | None) -> str | None:
+    """The one key that a setting gives, or that stands in a file."""
+    if file is None:
+        return given.value if given is not None else None
+    return _watched(files, name, [file], lambda: _file_key(file))
+
+
+def _file_key(file: str) -> str:
+    reader = Reader()
+    key = credential(reader, _text_of(file).strip(), file)
+    if key is None:
+        raise _KeyFileError("; ".join(str(problem) for problem in reader.problems))
+    return key.value
+
+
+def _credentials(endpoint_key: str | None, *, keyed: bool) -> Credentials | None:
     """Clients whose keys we check have none for the endpoints."""
-    key = settings.endpoint_key
-    if key is not None:
-        return Credentials(_CLIENT_CREDENTIALS, b"Bearer " + key.value.encode("ascii"))
+    if endpoint_key is not None:
+        return Credentials(_CLIENT_CREDENTIALS, bearer(endpoint_key))
     return Credentials(_CLIENT_CREDENTIALS) if keyed else None
+
+
+def bearer(key: str) -> bytes:
+    """The value of `authorization` that presents a key."""
+    return b"Bearer " + key.encode("ascii")
 
 
 def _tls(settings: Settings) -> ListenerTls | None:

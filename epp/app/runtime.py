@@ -14,7 +14,7 @@ from epp.api.ports import Ports, Readiness
 from epp.app.changes import reload_state, shadow_state, source_states
 from epp.app.files import Configurations
 from epp.app.front_door import FrontDoor, admin_door
-from epp.app.guards import ENDPOINT_TLS, build_guards
+from epp.app.guards import ENDPOINT_KEY, ENDPOINT_TLS, bearer, build_guards
 from epp.app.observers import Observers
 from epp.app.options import (
     core_options,
@@ -78,6 +78,7 @@ class Runtime:
         upstream = upstream_settings(settings, self.guards.endpoint_tls)
         self.pool = UpstreamPool(upstream)
         self.files.on_change(ENDPOINT_TLS, self._use_endpoint_tls)
+        self.files.on_change(ENDPOINT_KEY, self._use_endpoint_key)
         self.relay = self._build_relay()
         self._alarm = Alarm()
         self.reload = ConfigReload(
@@ -101,6 +102,7 @@ class Runtime:
             self.clock,
             self.observers.scrape_failed,
             self._alarm,
+            key=self.guards.endpoint_key,
         )
         self.draining = False
         self._tasks: dict[str, asyncio.Task[None]] = {}
@@ -197,6 +199,11 @@ class Runtime:
     async def _use_endpoint_tls(self, context: ssl.SSLContext) -> None:
         self.pool.use_tls(context)
         self.probe_pool.use_tls(context)
+
+    async def _use_endpoint_key(self, key: str) -> None:
+        if self.guards.credentials is not None:
+            self.guards.credentials.authorization = bearer(key)
+        self.sources.use_key(key)
 
     def _engine_changed(self, address: str, change: EngineChange) -> None:
         """An endpoint was administered through us: forget what no longer holds."""

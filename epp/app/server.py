@@ -16,7 +16,7 @@ from uvicorn._types import ASGIApplication
 from epp.app.guards import ADMIN_TLS, LISTENER_TLS
 from epp.app.runtime import Runtime
 from epp.config import EffectiveConfig, Settings
-from epp.proxy.server import EppServer, bind_socket
+from epp.proxy import EppServer, FastLane, bind_socket
 
 __all__ = ["Started", "serve", "serve_async"]
 
@@ -59,8 +59,8 @@ async def serve_async(
     """`serve` on the running loop."""
     with _listening(settings.host, settings.port) as main, _admin_socket(settings) as admin:
         runtime = Runtime(settings, config, shadow=shadow)
-        await runtime.start()
         try:
+            await runtime.start()
             await _run(runtime, settings, main, admin, on_started)
         finally:
             await runtime.stop()
@@ -102,6 +102,7 @@ async def _run(
         admin_app=cast("ASGIApplication", runtime.admin_app) if settings.admin_port else None,
         tls=runtime.guards.tls,
         admin_tls=runtime.guards.admin_tls,
+        lane=FastLane(runtime.relay, runtime.app.relays) if settings.lane == "fast" else None,
         on_drain=runtime.begin_drain,
         on_drain_timeout=runtime.relay.shut_down,
     )
@@ -112,7 +113,23 @@ async def _run(
         loop.add_signal_handler(number, _on_signal, server)
     loop.add_signal_handler(signal.SIGHUP, runtime.on_hangup)
     serving = asyncio.create_task(server.serve([main], [admin] if settings.admin_port else []))
-    await _started(server, serving)
+    try:
+        await _started(server, serving)
+        _announce(runtime, settings, main, admin, on_started)
+        await serving
+    finally:
+        serving.cancel()
+        await asyncio.wait({serving})
+
+
+def _announce(
+    runtime: Runtime,
+    settings: Settings,
+    main: socket.socket,
+    admin: socket.socket,
+    on_started: Callable[[Started], None] | None,
+) -> None:
+    """The listeners are open."""
     # What was built so far lives as long as the process: the collector need not look at it again.
     gc.collect()
     gc.freeze()
@@ -123,7 +140,6 @@ async def _run(
     logger.info("listening", extra={"url": started.url, "admin_url": started.admin_url})
     if on_started is not None:
         on_started(started)
-    await serving
 
 
 async def _started(server: EppServer, serving: asyncio.Task[None]) -> None:

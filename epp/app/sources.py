@@ -36,15 +36,16 @@ class PoolSources:
         clock: Clock,
         count_failure: Callable[[str, str], None],
         alarm: Alarm,
+        *,
+        key: str | None = None,
     ) -> None:
-        """`alarm` cuts the pauses of discovery short."""
+        """`alarm` cuts the pauses of discovery short; `key` is shown to endpoints."""
         self._settings = settings
         self._alarm = alarm
         self._core = core
         self._clock = clock
         self._count_failure = count_failure
         self._topology: int | None = None
-        key = settings.endpoint_key.value if settings.endpoint_key else None
         ask = fetch_through(pool)
         self._scraper = Scraper(
             ask,
@@ -99,6 +100,11 @@ class PoolSources:
             self._topology = pool.topology
             self._scraper.sync(pool.endpoints)
             self._probe.sync(pool.endpoints)
+
+    def use_key(self, key: str) -> None:
+        """Show endpoints another key from the next question on."""
+        self._scraper.use_key(key)
+        self._probe.use_key(key)
 
     def refresh_models(self, address: str) -> None:
         """Ask an endpoint at once what it serves."""

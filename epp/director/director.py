@@ -14,6 +14,7 @@ from epp.director.chains import (
 )
 from epp.director.claims import OutputLengths
 from epp.director.exchange import Exchange
+from epp.director.exclusions import ruled_out
 from epp.director.hold import Hold
 from epp.director.outcome import record_of
 from epp.director.reading import read_request
@@ -161,6 +162,7 @@ class Director:
             if holder is None
             else ((holder,), False)
         )
+        exchange.ruled_out = ruled_out(state, resolution, candidates, now, held=holder is not None)
         if chains is not None:
             exchange.block_tokens = block_tokens(chains, state.ratios, resolution.model)
             exchange.matches = match_views(state.index, state.views, chains, exchange.block_tokens)
@@ -250,8 +252,6 @@ class Director:
             replay_safe=exchange.request.replay_safe,
             executions=exchange.executions,
             policy=self._retry,
-            budget=self._budget,
-            now=now,
         )
         return self._repeat(exchange, hold.endpoint, failure, now) if repeat else None
 
@@ -273,7 +273,10 @@ class Director:
         if failure.kind is FailureKind.CLOSED_REUSED:
             return self._dispatch(exchange, last, now, fresh=True)
         endpoint = self._next_endpoint(exchange)
-        return self._dispatch(exchange, endpoint, now) if endpoint is not None else None
+        # The budget comes last: it is not spent where there is nobody to send to.
+        if endpoint is None or not self._budget.allows(failure, now):
+            return None
+        return self._dispatch(exchange, endpoint, now)
 
     def _next_endpoint(self, exchange: Exchange) -> Endpoint | None:
         """The next in the decision's order that is still there, has room and was not tried."""

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 
 from epp.director.chains import PromptChains
+from epp.director.exclusions import NOBODY_RULED_OUT
 from epp.director.hold import Hold
 from epp.director.running import RunningKey
 from epp.director.state import State
@@ -23,7 +24,7 @@ class Exchange:
         "arrived", "attempts", "block_tokens", "body_bytes", "chains", "counted_as", "decision",
         "decision_s", "ejected", "ended", "executions", "failures", "first_byte_at", "head", "hold",
         "matches", "order", "predicted", "prepare_s", "priority", "prompt_tokens", "request", "resolution",
-        "state", "status", "target", "text_bytes", "tried",
+        "ruled_out", "state", "status", "target", "text_bytes", "tried",
     )  # fmt: skip
 
     def __init__(self, head: RequestHead, arrived: float, state: State, priority: int = 0) -> None:
@@ -41,6 +42,7 @@ class Exchange:
         self.block_tokens: Mapping[int, float] = {}
         self.matches: dict[str, PrefixMatch] = {}
         self.decision: Decision | None = None
+        self.ruled_out = NOBODY_RULED_OUT
         self.order: Iterator[Endpoint] = iter(())
         self.target: Target | None = None
         self.hold: Hold | None = None

@@ -62,6 +62,7 @@ def record_of(
         usage=usage,
         chain=_summary(exchange),
         decision=exchange.decision,
+        ruled_out=exchange.ruled_out,
         views=exchange.state.views,
     )
 

@@ -1,15 +1,12 @@
 """Receipts: a decision with what was predicted for every candidate, and why the others were none."""
 
-from collections.abc import Iterator
 from typing import Any
 
 from epp.director.exchange import Exchange
-from epp.director.state import State
 from epp.director.views import Tier, predicted_hits
-from epp.endpoints.health import takes_requests
 from epp.endpoints.types import Endpoint
 from epp.scheduling.contracts import Decision
-from epp.scheduling.receipt import Excluded, PredictedHit, header_value, render
+from epp.scheduling.receipt import PredictedHit, header_value, render
 
 __all__ = ["receipt", "receipt_line"]
 
@@ -18,7 +15,7 @@ def receipt(exchange: Exchange, picked: Endpoint) -> dict[str, Any]:
     """The whole receipt, for JSON; see `epp.scheduling.receipt.render` for its keys."""
     decision = _decided(exchange)
     hits = {e.slot: _hit(exchange, e) for e in decision.primary.candidates}
-    return render(decision, picked, hits, _excluded(exchange))
+    return render(decision, picked, hits, exchange.ruled_out)
 
 
 def receipt_line(exchange: Exchange) -> str | None:
@@ -29,7 +26,7 @@ def receipt_line(exchange: Exchange) -> str | None:
     if all(candidate.slot != picked.slot for candidate in exchange.decision.primary.candidates):
         return None
     hits = {picked.slot: _hit(exchange, picked)}
-    return header_value(exchange.decision, picked, hits, _excluded(exchange))
+    return header_value(exchange.decision, picked, hits, exchange.ruled_out)
 
 
 def _decided(exchange: Exchange) -> Decision:
@@ -43,28 +40,3 @@ def _hit(exchange: Exchange, endpoint: Endpoint) -> PredictedHit:
         return PredictedHit()
     hits = predicted_hits(exchange.state.views, endpoint, exchange.matches, exchange.prompt_tokens)
     return PredictedHit(hits.get(Tier.GPU), hits.get(Tier.CPU))
-
-
-def _excluded(exchange: Exchange) -> Iterator[Excluded]:
-    """Endpoints that were ruled out before the profile ran."""
-    cycle = _decided(exchange).cycle
-    serving = {e.slot for e in exchange.resolution.endpoints} if exchange.resolution else set()
-    considered = {e.slot for e in cycle.candidates}
-    state = exchange.state
-    for endpoint in state.table.pool.endpoints:
-        if endpoint.slot not in considered:
-            served = endpoint.slot in serving
-            yield Excluded(endpoint.address, _why(state, endpoint, cycle.now, served=served))
-
-
-def _why(state: State, endpoint: Endpoint, now: float, *, served: bool) -> str:
-    if not served:
-        return "serves another model"
-    if endpoint.draining:
-        return "draining"
-    if not takes_requests(endpoint):
-        return "asleep"
-    ejection = state.health.ejected(endpoint, now)
-    if ejection is not None:
-        return f"ejected: {ejection.cause}"
-    return "at its limit of requests in flight"

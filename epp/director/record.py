@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from epp.director.exclusions import NOBODY_RULED_OUT, RuledOut
 from epp.director.types import EndReason, FailureKind
 from epp.director.views import TierView
 from epp.request.types import Api
@@ -56,6 +57,7 @@ class RequestRecord:
         usage: what the endpoint reported; None when it reported nothing.
         chain: hash of the first prompt's prefix at each full 512 tokens.
         decision: the last decision; None when it came to none.
+        ruled_out: endpoints that were no candidates of it, and why.
         views: the views of the index that it was decided with.
     """
 
@@ -94,4 +96,5 @@ class RequestRecord:
     usage: Usage | None = None
     chain: tuple[int, ...] = ()
     decision: Decision | None = None
+    ruled_out: RuledOut = NOBODY_RULED_OUT
     views: tuple[TierView, ...] = ()

@@ -46,6 +46,10 @@ class RetryBudget:
         self._request_count += 1
         self._forget(now)
 
+    def allows(self, failure: Failure, now: float) -> bool:
+        """Whether a repeat after `failure` may be made; one that is limited is spent."""
+        return failure.kind not in _BUDGETED or self.take(now)
+
     def take(self, now: float) -> bool:
         """Spend one repeat if there is one."""
         self._forget(now)
@@ -69,14 +73,13 @@ def may_repeat(
     replay_safe: bool,
     executions: int,
     policy: RetryPolicy,
-    budget: RetryBudget,
-    now: float,
 ) -> bool:
-    """Whether the request may be sent again after `failure`, `executions` being those made so far."""
+    """Whether the request may be sent again after `failure`, `executions` being those made so far.
+
+    What the budget says is asked last, when there is somebody to send to.
+    """
     if failure.kind is FailureKind.FIRST_BYTE_TIMEOUT:
         return False
     if failure.written and not replay_safe:
         return False
-    if failure.kind is not FailureKind.CONNECT and executions >= policy.max_executions:
-        return False
-    return failure.kind not in _BUDGETED or budget.take(now)
+    return failure.kind is FailureKind.CONNECT or executions < policy.max_executions

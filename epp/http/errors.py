@@ -1,4 +1,4 @@
-"""An `EppError` as an HTTP answer: OpenAI's JSON shape, reason and retry headers."""
+"""An `EppError` as an HTTP answer: JSON that both OpenAI's and Anthropic's clients read, and its headers."""
 
 from typing import Final
 
@@ -14,7 +14,11 @@ _encoder: Final = msgspec.json.Encoder()
 
 
 def error_response(error: EppError) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
-    """Status, headers (content type and length among them) and body; the caller adds the request id."""
+    """Status, headers (content type and length among them) and body; the caller adds the request id.
+
+    One body for both kinds of clients: Anthropic's find `type` beside `error` and in it `type` and `message`,
+    OpenAI's look into `error` alone.
+    """
     body = _encoder.encode(
         {
             "error": {
@@ -22,7 +26,8 @@ def error_response(error: EppError) -> tuple[int, list[tuple[bytes, bytes]], byt
                 "type": error.type,
                 "param": error.param,
                 "code": error.code,
-            }
+            },
+            "type": "error",
         }
     )
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode("ascii"))]

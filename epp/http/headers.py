@@ -46,13 +46,14 @@ _RESPONSE_SPECIAL = _HOP_BY_HOP | frozenset((b"date", b"server", b"content-lengt
 _REQUEST_ID = re.compile(rb"[\x21-\x7e]{1,128}")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, repr=False)
 class Credentials:
     """What takes the place of the credentials that clients send.
 
     Attributes:
         withheld: names, in lower case, of headers that no endpoint gets.
-        authorization: value of the header that every endpoint gets; None sends none.
+        authorization: value of the header that every endpoint gets; None sends none. Replaced when the key
+            is exchanged.
     """
 
     withheld: frozenset[bytes]

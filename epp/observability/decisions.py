@@ -61,7 +61,7 @@ class DecisionLog:
         picked = next((e for e in candidates if e.address == record.endpoint), None)
         if picked is None:
             return None
-        return render(decision, picked, self._predicted(record, decision, picked))
+        return render(decision, picked, self._predicted(record, decision, picked), record.ruled_out)
 
     def _predicted(
         self, record: RequestRecord, decision: Decision, picked: Endpoint

@@ -11,5 +11,6 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 # Its value holds "abort", a callable that cuts the connection in the middle of an answer, so that the client
-# can tell that it is not complete.
+# can tell that it is not complete, and "when_gone", which takes a callable for when the client has left while
+# nobody receives what it sends.
 ABORT_EXTENSION: Final = "epp.abort"

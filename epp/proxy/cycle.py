@@ -1,8 +1,10 @@
 """One request and its answer on a client's connection: uvicorn's, with what it lacks."""
 
+import asyncio
+from collections.abc import Callable
 from typing import Any
 
-from uvicorn._types import ASGISendEvent
+from uvicorn._types import ASGI3Application, ASGISendEvent
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
 from epp.errors import InternalError
@@ -26,6 +28,22 @@ class Cycle(RequestResponseCycle):
     def __init__(self, **fields: Any) -> None:
         super().__init__(**fields)
         self._ended_by_close = False
+        self._on_gone: Callable[[], None] | None = None
+
+    def when_gone(self, callback: Callable[[], None]) -> None:
+        """Call `callback` when the client has left; see `ABORT_EXTENSION`."""
+        self._on_gone = callback
+
+    async def run_asgi(self, app: ASGI3Application) -> None:
+        """Serve the request; one that is cancelled at the end of the server is cut without a word."""
+
+        async def cancellable(scope: Any, receive: Any, send: Any) -> None:
+            try:
+                await app(scope, receive, send)
+            except asyncio.CancelledError:
+                self.abort()
+
+        await super().run_asgi(cancellable)
 
     async def send(self, message: ASGISendEvent) -> None:
         """Write one ASGI message."""
@@ -55,6 +73,8 @@ class Cycle(RequestResponseCycle):
         """Nothing more can be sent; the application learns it from `receive`."""
         self.disconnected = True
         self.message_event.set()
+        if self._on_gone is not None:
+            self._on_gone()
 
     async def send_500_response(self) -> None:
         """Answer for an application that raised or returned without an answer."""

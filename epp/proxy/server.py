@@ -12,12 +12,14 @@ from uvicorn.config import Config
 from uvicorn.server import Server
 
 from epp.http.headers import new_request_id
-from epp.proxy.protocol import FrontState, HttpProtocol
+from epp.proxy.fast_protocol import FastLane, FastProtocol
+from epp.proxy.front_state import FrontState
+from epp.proxy.protocol import HttpProtocol
 from epp.proxy.settings import ProxySettings
 
 __all__ = ["EppServer", "bind_socket"]
 
-_DATE_REFRESH_S: Final = 1.0
+_TICK_S: Final = 1.0
 # The last part of a drain, kept for answering what is left and for delivering the answers.
 _FINAL_S: Final = 1.0
 
@@ -50,7 +52,9 @@ class _Listener(Server):
 
     server_state: FrontState
 
-    def __init__(self, app: ASGIApplication, state: FrontState, tls: ssl.SSLContext | None) -> None:
+    def __init__(
+        self, app: ASGIApplication, state: FrontState, tls: ssl.SSLContext | None, lane: FastLane | None
+    ) -> None:
         config = Config(
             app,
             http=HttpProtocol,
@@ -70,6 +74,7 @@ class _Listener(Server):
         config.load()
         self.lifespan = config.lifespan_class(config)
         self._tls = tls
+        self._lane = lane
         self._sockets: list[socket.socket] = []
         self.servers: list[asyncio.Server] = []
 
@@ -80,8 +85,8 @@ class _Listener(Server):
 
     async def open(self, sockets: Sequence[socket.socket]) -> None:
         """Listen on bound sockets."""
-        await self.refresh_date()
         self._sockets = list(sockets)
+        await self.refresh_date()
         self.servers = await self._listen(self._tls)
 
     async def use_tls(self, tls: ssl.SSLContext) -> None:
@@ -113,11 +118,19 @@ class _Listener(Server):
         ]
 
     def _connection(self) -> HttpProtocol:
-        return HttpProtocol(self.config, self.server_state, {})
+        if self._lane is None:
+            return HttpProtocol(self.config, self.server_state, {})
+        return FastProtocol(self.config, self.server_state, {}, self._lane)
 
     async def refresh_date(self) -> None:
         """Set the Date header of answers."""
         await self.on_tick(0)
+
+    def drop_departed(self) -> None:
+        """Notice clients that left while nothing is read from them, since nobody takes what they send."""
+        for connection in self.connections:
+            if connection.flow.read_paused and connection.transport.peer_left():
+                connection.transport.abort()
 
     def begin_drain(self) -> None:
         """Let each busy connection end with its answer; idle ones stay open for one more request."""
@@ -164,16 +177,18 @@ class EppServer:
         admin_app: ASGIApplication | None = None,
         tls: ssl.SSLContext | None = None,
         admin_tls: ssl.SSLContext | None = None,
+        lane: FastLane | None = None,
         new_request_id: Callable[[], bytes] = new_request_id,
         on_drain: Callable[[], None] = _nothing,
         on_drain_timeout: Callable[[], None] = _nothing,
     ) -> None:
+        """`lane` relays what it takes on the main listener without `app`."""
         self._settings = settings
         self._changed = asyncio.Event()  # a connection became idle or went away, or a drain began
-        apps = [(app, tls)] if admin_app is None else [(app, tls), (admin_app, admin_tls)]
+        apps = [(app, tls, lane)] if admin_app is None else [(app, tls, lane), (admin_app, admin_tls, None)]
         self._listeners = [
-            _Listener(app, FrontState(settings, new_request_id, self._changed), context)
-            for app, context in apps
+            _Listener(served, FrontState(settings, new_request_id, self._changed), context, fast)
+            for served, context, fast in apps
         ]
         self._on_drain = on_drain
         self._on_drain_timeout = on_drain_timeout
@@ -184,17 +199,20 @@ class EppServer:
     async def serve(
         self, sockets: Sequence[socket.socket], admin_sockets: Sequence[socket.socket] = ()
     ) -> None:
-        """Listen on bound sockets until a drain has ended or `stop` was called; closes the sockets."""
-        for listener, bound in zip(self._listeners, (sockets, admin_sockets), strict=False):
-            await listener.open(bound)
-        dates = asyncio.create_task(self._refresh_dates())
-        self.started.set()
+        """Listen on bound sockets until a drain has ended or `stop` was called.
+
+        The sockets are closed then, and also when this is cancelled or raises.
+        """
+        ticks = asyncio.create_task(self._tick())
         try:
+            for listener, bound in zip(self._listeners, (sockets, admin_sockets), strict=False):
+                await listener.open(bound)
+            self.started.set()
             while not self.draining:
                 await self._next_change()
             await self._drain()
         finally:
-            dates.cancel()
+            ticks.cancel()
             await self._abort()
 
     async def use_tls(self, tls: ssl.SSLContext) -> None:
@@ -221,11 +239,12 @@ class EppServer:
         self.begin_drain()
         self._changed.set()
 
-    async def _refresh_dates(self) -> None:
+    async def _tick(self) -> None:
         while True:
-            await asyncio.sleep(_DATE_REFRESH_S)
+            await asyncio.sleep(_TICK_S)
             for listener in self._listeners:
                 await listener.refresh_date()
+                listener.drop_departed()
 
     async def _drain(self) -> None:
         time = asyncio.get_running_loop().time
@@ -240,6 +259,8 @@ class EppServer:
         await self._wait_while(self._connected, time() + final_s / 2 if self._stopping else deadline)
 
     async def _abort(self) -> None:
+        for listener in self._listeners:
+            listener.close()
         tasks = [task for listener in self._listeners for task in listener.abort()]
         await asyncio.gather(*tasks, return_exceptions=True)
 

@@ -66,7 +66,7 @@ class Scheduler:
                 observer.on_picked(seen, endpoint)
 
     def response_headers(self, decision: Decision, endpoint: Endpoint) -> tuple[tuple[str, str], ...]:
-        """What plugins of the primary profile add to the answer of `endpoint`; unfit headers are left out."""
+        """What plugins of the primary profile add to the answer, without what cannot be sent."""
         plugins = self._header_plugins[decision.primary.profile]
         if not plugins:
             return ()

@@ -120,6 +120,10 @@ class ModelProbe:
         self._measured: set[str] = set()  # also those being measured
         self._watch = Watch(self._probe_for_ever, anew=True)
 
+    def use_key(self, api_key: str) -> None:
+        """Send another bearer token from the next probe on."""
+        self._headers = probe_headers(b"application/json", api_key)
+
     def sync(self, endpoints: Iterable[Endpoint]) -> None:
         """Probe exactly these endpoints, a new one and a new incarnation at once."""
         self._watch.sync(endpoints)

@@ -97,6 +97,10 @@ class Scraper:
         self._headers = probe_headers(b"text/plain", settings.api_key)
         self._watch = Watch(self._scrape_for_ever)
 
+    def use_key(self, api_key: str) -> None:
+        """Send another bearer token from the next scrape on."""
+        self._headers = probe_headers(b"text/plain", api_key)
+
     def sync(self, endpoints: Iterable[Endpoint]) -> None:
         """Scrape exactly these endpoints, a new one at once."""
         self._watch.sync(endpoints)

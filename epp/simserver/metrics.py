@@ -49,9 +49,9 @@ class SimMetrics:
 
     # ---------------------------------------------------------------- what happens
 
-    def on_step(self, outputs: Sequence[StepOutput], computed_tokens: int) -> None:
-        """A step has ended: the engine's state becomes visible, the latencies of its outputs are counted."""
-        self._gauges = self._engine.gauges()
+    def on_step(self, outputs: Sequence[StepOutput], computed_tokens: int, gauges: EngineGauges) -> None:
+        """A step has ended: the state it left becomes visible, the latencies of its outputs are counted."""
+        self._gauges = gauges
         self._counters = replace(self._engine.counters)
         if computed_tokens:
             self._histograms["iteration_tokens"].observe(computed_tokens)

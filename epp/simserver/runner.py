@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 
-from epp.engine import Engine, EngineRequest, StepOutput
+from epp.engine import Engine, EngineGauges, EngineRequest, StepOutput
 from epp.simserver.errors import ApiError
 
 __all__ = ["EngineRunner", "Submission"]
@@ -26,14 +26,15 @@ class Submission:
 class EngineRunner:
     """Owner of an engine. `time_scale` model seconds pass in a real one.
 
-    `on_step(outputs, computed_tokens)` is called when a step has ended, before its outputs are handed out.
+    `on_step(outputs, computed_tokens, gauges)` is called when a step has ended, before its outputs are handed
+    out. `gauges` are as the step left them: what arrives while it is computed belongs to the next one.
     """
 
     def __init__(
         self,
         engine: Engine,
         time_scale: float,
-        on_step: Callable[[Sequence[StepOutput], int], None],
+        on_step: Callable[[Sequence[StepOutput], int, EngineGauges], None],
     ) -> None:
         self.engine = engine
         self._time_scale = time_scale
@@ -61,7 +62,7 @@ class EngineRunner:
             if self._waiters.pop(request_id, None) is not None:
                 self.engine.abort(request_id)
         if not self.engine.live_requests:
-            self._on_step((), 0)
+            self._on_step((), 0, self.engine.gauges())
 
     def fail_all(self, error: ApiError) -> None:
         """End every request with an error."""
@@ -81,8 +82,11 @@ class EngineRunner:
                 ended_s = self.now()
                 continue
             ended_s = started_s + result.duration_s
+            left = self.engine.gauges()
             await asyncio.sleep(max(0.0, (ended_s - self.now()) / self._time_scale))
-            self._on_step(result.outputs, result.computed_tokens)
+            # Whoever was aborted meanwhile may have been the last: no further step would tell.
+            gauges = left if self.engine.live_requests else self.engine.gauges()
+            self._on_step(result.outputs, result.computed_tokens, gauges)
             self._hand_out(result.outputs)
 
     def _start_of_step(self, previous_end_s: float) -> float:

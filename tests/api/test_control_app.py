@@ -189,7 +189,8 @@ async def test_a_fault_of_our_own_is_500_in_the_same_shape_and_tells_nothing():
             "type": "internal_error",
             "param": None,
             "code": "internal_error",
-        }
+        },
+        "type": "error",
     }
 
 

@@ -185,6 +185,49 @@ async def test_keys_of_a_file_are_read_anew_and_a_faulty_file_keeps_the_last(ser
     assert await router.sample("epp_file_fault", files="apiKeys") == 0
 
 
+async def test_the_keys_of_operator_and_endpoints_are_exchanged_while_running(serve, route, tmp_path):
+    endpoint = await serve()
+    admin, ours = tmp_path / "admin", tmp_path / "ours"
+    admin.write_text("first-admin\n")
+    ours.write_text("first\n")
+    router = await route(
+        endpoint,
+        admin_key_file=str(admin),
+        endpoint_key_file=str(ours),
+        receipts=ReceiptSettings(loopback=False),
+    )
+    await eventually(lambda: endpoint.to("/metrics") and endpoint.to("/v1/models"))
+
+    async def opens(key):
+        answer = await router.client.get("/debug/config", headers={"x-epp-admin-key": key})
+        return answer.status_code == 200
+
+    assert [await opens(key) for key in ("first-admin", "second-admin")] == [True, False]
+    assert {tuple(r.values("authorization")) for r in endpoint.received} == {("Bearer first",)}
+    admin.write_text("second-admin\n")
+    ours.write_text("second\n")
+    signal.raise_signal(signal.SIGHUP)
+    await eventually(lambda: opens("second-admin"))
+    assert not await opens("first-admin")
+    await eventually(
+        lambda: _is(router.sample("epp_file_reloads_total", files="endpointKey", outcome="ok"), 1)
+    )
+    endpoint.received.clear()
+    await router.chat()
+    await eventually(lambda: endpoint.to("/metrics"))
+    assert {tuple(r.values("authorization")) for r in endpoint.received} == {("Bearer second",)}
+
+    admin.write_text("two words\n")
+    signal.raise_signal(signal.SIGHUP)
+    await eventually(lambda: _is(router.sample("epp_file_fault", files="adminKey"), 1))
+    assert await opens("second-admin")
+    ready = await router.client.get("/readyz")
+    assert ready.json()["detail"]["files"] == {
+        "adminKey": f"{admin}: must be printable ASCII without blanks, and not empty",
+        "endpointKey": "in use",
+    }
+
+
 async def _is(wanted, value):
     return await wanted == value
 

@@ -7,8 +7,10 @@ import pytest
 
 from epp.compose import CoreOptions
 from epp.director.director import Limits
+from epp.director.retry import RetryPolicy
 from epp.director.types import EndReason, Failure, FailureKind, RequestHead
 from epp.director.views import Tier
+from epp.endpoints.spec import parse_endpoint
 from epp.endpoints.types import EndpointMetrics, ModelInfo
 from epp.errors import (
     BadRequestError,
@@ -261,6 +263,21 @@ def test_503_goes_to_the_next_endpoint_without_a_mark():
     assert exchange.ejected == []
     assert pool.core.state.health.ejected(pool.endpoint(1), 1.2) is None
     assert first.address in {s.address for s in pool.specs}
+
+
+def test_the_budget_of_repeats_is_not_spent_where_nobody_is_left():
+    pool = Pool(n=1, options=CoreOptions(seed=7, timer=lambda: 0.0, retry=RetryPolicy(budget_minimum=1)))
+    for _ in range(3):
+        exchange, _ = pool.send(PROMPT)
+        assert pool.director.next_after_failure(exchange, Failure(FailureKind.UNAVAILABLE), 1.1) is None
+    second = parse_endpoint("http://10.0.0.2:8000")
+    pool.core.upkeep.sync_endpoints([*pool.specs, second], 1.2)
+    repeats = []
+    for _ in range(2):
+        exchange, _ = pool.send(PROMPT, 1.3)
+        repeats.append(pool.director.next_after_failure(exchange, Failure(FailureKind.UNAVAILABLE), 1.3))
+
+    assert [target is not None for target in repeats] == [True, False]
 
 
 def test_a_first_byte_timeout_marks_and_is_not_repeated():

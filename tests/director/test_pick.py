@@ -11,8 +11,10 @@ from epp.director.exchange import Exchange
 from epp.director.pick import pick_now, pick_steps
 from epp.director.receipts import receipt, receipt_line
 from epp.director.types import Failure, FailureKind, RequestHead
+from epp.endpoints.spec import parse_endpoint
 from epp.endpoints.types import EndpointMetrics, ModelInfo
 from epp.errors import BadRequestError
+from epp.scheduling.receipt import Excluded
 from tests.director.core import TIERED, Pool, usage
 
 PROMPT = "The quick brown fox jumps over the lazy dog. " * 64
@@ -113,6 +115,45 @@ def test_a_receipt_says_why_endpoints_were_no_candidates():
         "10.0.0.4:8000": "ejected: engine-down",
         taken: "at its limit of requests in flight",
     }
+
+
+def test_an_endpoint_that_is_given_no_more_while_it_warms_up_is_told_as_such():
+    pool = Pool(n=2)
+    pool.send(PROMPT, 100.0)
+    pool.send(PROMPT, 100.0)
+    pool.core.upkeep.sync_endpoints([*pool.specs, parse_endpoint("http://10.0.0.3:8000")], 100.0)
+    while not pool.ledger.requests[pool.endpoint(3).slot]:
+        pool.send("another prompt", 100.1)
+    excluded = pick_now(pool.director, HEAD, body(), 100.1, commit=False).receipt["excluded"]
+
+    assert excluded == [{"endpoint": "10.0.0.3:8000", "reason": "warming up"}]
+
+
+def test_the_others_of_a_request_for_a_stored_response_do_not_hold_it():
+    pool = Pool(n=2)
+    exchange = pool.open({"model": "m", "input": "hi"}, path="/v1/responses")
+    holder = pool.director.pick(exchange, 1.0)
+    pool.director.on_stored_response(exchange, "resp_1", 1.0)
+    follower = pool.open(b"", path="/v1/responses/resp_1", method="GET")
+    decision = pool.director.schedule(follower, 1.0)
+    [other] = [spec.address for spec in pool.specs if spec.address != holder.address]
+
+    assert receipt(follower, decision.primary.candidates[0])["excluded"] == [
+        {"endpoint": other, "reason": "does not hold the stored response"}
+    ]
+
+
+def test_why_an_endpoint_was_no_candidate_is_told_as_it_was_when_it_was_decided():
+    pool = Pool(n=2)
+    pool.core.state.health.on_engine_down(pool.endpoint(1), 0.9)
+    exchange = pool.serve(PROMPT)
+    pool.core.state.health.on_response(pool.endpoint(1), 1.5)
+    pool.core.table.mark_draining("10.0.0.1:8000")
+
+    assert receipt(exchange, pool.endpoint(2))["excluded"] == [
+        {"endpoint": "10.0.0.1:8000", "reason": "ejected: engine-down"}
+    ]
+    assert list(pool.records[0].ruled_out) == [Excluded("10.0.0.1:8000", "ejected: engine-down")]
 
 
 def test_the_header_line_is_of_the_endpoint_that_got_the_request():

@@ -8,14 +8,9 @@ from epp.director.types import Failure, FailureKind
 POLICY = RetryPolicy()
 
 
-def repeat(kind, *, written=True, replay_safe=True, executions=1, budget=None, now=0.0):
+def repeat(kind, *, written=True, replay_safe=True, executions=1):
     return may_repeat(
-        Failure(kind, written=written),
-        replay_safe=replay_safe,
-        executions=executions,
-        policy=POLICY,
-        budget=budget or RetryBudget(POLICY),
-        now=now,
+        Failure(kind, written=written), replay_safe=replay_safe, executions=executions, policy=POLICY
     )
 
 
@@ -45,8 +40,10 @@ def test_connection_failures_go_through_the_list_without_a_limit():
 def test_three_repeats_after_503_are_always_allowed_within_ten_seconds():
     budget = RetryBudget(POLICY)
 
-    assert [repeat(FailureKind.UNAVAILABLE, budget=budget, now=i) for i in range(4)] == [True] * 3 + [False]
-    assert repeat(FailureKind.ENGINE_DOWN, budget=budget, now=10.0)
+    unavailable, engine_down = Failure(FailureKind.UNAVAILABLE), Failure(FailureKind.ENGINE_DOWN)
+
+    assert [budget.allows(unavailable, float(i)) for i in range(4)] == [True] * 3 + [False]
+    assert budget.allows(engine_down, 10.0)
 
 
 def test_repeats_after_500_or_503_are_a_fifth_of_the_requests_of_the_last_ten_seconds():
@@ -69,5 +66,5 @@ def test_requests_older_than_ten_seconds_no_longer_raise_the_budget():
 def test_repeats_after_a_broken_connection_do_not_spend_the_budget():
     budget = RetryBudget(RetryPolicy(budget_minimum=0))
 
-    assert repeat(FailureKind.BROKEN, budget=budget)
-    assert not repeat(FailureKind.UNAVAILABLE, budget=budget)
+    assert budget.allows(Failure(FailureKind.BROKEN), 0.0)
+    assert not budget.allows(Failure(FailureKind.UNAVAILABLE), 0.0)

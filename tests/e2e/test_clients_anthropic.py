@@ -90,9 +90,11 @@ async def test_counting_tokens_goes_to_an_endpoint_and_leaves_nothing_in_the_ind
 async def test_an_unknown_model_is_the_clients_not_found_error(stage):
     servers, _, client = stage
 
-    with pytest.raises(anthropic.NotFoundError, match="model 'claude-17' does not exist"):
+    with pytest.raises(anthropic.NotFoundError, match="model 'claude-17' does not exist") as raised:
         await client.messages.create(model="claude-17", max_tokens=5, messages=MESSAGES)
 
+    assert raised.value.body["type"] == "error"
+    assert raised.value.body["error"]["type"] == "invalid_request_error"
     assert [seen for server in servers for seen in server.core.seen] == []
 
 

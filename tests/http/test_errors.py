@@ -8,7 +8,7 @@ from epp.errors import BadRequestError, NoEndpointsError, SaturatedError, Unauth
 from epp.http.errors import error_response
 
 
-def test_body_has_the_shape_of_openai():
+def test_body_has_the_shape_of_openai_and_what_anthropic_adds():
     status, headers, body = error_response(BadRequestError("no model", param="model"))
 
     assert status == 400
@@ -18,7 +18,8 @@ def test_body_has_the_shape_of_openai():
             "type": "invalid_request_error",
             "param": "model",
             "code": "bad_request",
-        }
+        },
+        "type": "error",
     }
     assert headers == [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
 

@@ -4,6 +4,7 @@ import gc
 import json
 
 from epp.clock import ManualClock
+from epp.director.exclusions import RuledOut
 from epp.director.types import EndReason
 from epp.observability.decisions import DecisionLog
 from epp.request.types import Prompt
@@ -50,6 +51,19 @@ def test_predictions_of_all_candidates_are_asked_for_where_possible():
 
     hits = [c["predicted_hit_tokens"] for c in told["receipt"]["candidates"]]
     assert hits == [{"gpu": 192, "cpu": 48}, {"gpu": 10, "cpu": 1}]
+
+
+def test_who_was_ruled_out_is_told_with_the_reason():
+    world = World()
+    log = log_with(world)
+    one, two = world.table.pool.endpoints
+    log.observe(world.record(ruled_out=RuledOut((one, two), (one, two), {two.slot: "draining"})))
+    log.observe(world.record(ruled_out=RuledOut((one, two), (one,), {})))
+
+    assert [told["receipt"]["excluded"] for told in log.render(2)] == [
+        [{"endpoint": E2, "reason": "serves another model"}],
+        [{"endpoint": E2, "reason": "draining"}],
+    ]
 
 
 def test_a_request_without_decision_has_no_receipt():

@@ -118,6 +118,25 @@ async def test_bytes_behind_a_request_are_held_up_to_a_limit_and_then_served():
         assert (await client.read_response()).body == b"/b " + b"x" * 3_000_000
 
 
+async def test_a_client_that_leaves_behind_more_than_is_held_is_noticed(monkeypatch):
+    monkeypatch.setattr("epp.proxy.server._TICK_S", 0.01)
+    begun, gone = asyncio.Event(), asyncio.Event()
+
+    async def slow(scope, receive, send):
+        begun.set()
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        gone.set()
+
+    async with Door(slow) as door, await door.client() as client:
+        await client.send(post(b"1", path=b"/a"))
+        await begun.wait()
+        await client.send(post(b"x" * 200_000, path=b"/b"))
+        await eventually(lambda: door.connections[0].flow.read_paused)
+        client.leave()
+        await asyncio.wait_for(gone.wait(), 10)
+
+
 async def test_http10_gets_a_stream_without_chunks_and_the_end_of_the_connection(stage):
     async with stage() as s, await s.client() as client:
         await client.send(b"POST /v1/completions HTTP/1.0\r\nContent-Length: 2\r\n\r\n{}")

@@ -1,10 +1,12 @@
 """Draining: readiness at once, new requests while others are in flight, an end in time."""
 
 import asyncio
+import socket
 
 import pytest
 
-from epp.proxy import ProxySettings, bind_socket
+from epp.proxy import EppServer, ProxySettings, bind_socket
+from tests.proxy.conftest import new_stage
 from tests.proxy.harness import Door, RawClient, eventually, post
 from tests.proxy.upstream import LAST_CHUNK, SSE_HEAD, chunk, json_answer
 
@@ -113,7 +115,7 @@ async def test_a_relay_that_was_shut_down_refuses_what_comes(stage):
         assert s.upstream.accepted == 0
 
 
-async def test_what_ignores_the_timeout_is_cancelled():
+async def test_what_ignores_the_timeout_is_cancelled(caplog):
     cancelled = asyncio.Event()
     begun = asyncio.Event()
 
@@ -132,10 +134,46 @@ async def test_what_ignores_the_timeout_is_cancelled():
         await asyncio.wait_for(door.serving, 10)
         assert cancelled.is_set()
         assert await client.read_to_end() == b""
+    assert caplog.records == []
 
 
-async def test_a_relayed_request_that_is_cancelled_ends_as_shutdown(stage):
-    async with stage() as s, await s.client() as client:
+async def test_a_server_that_is_cancelled_closes_its_sockets_and_connections():
+    async def silent(scope, receive, send):
+        while (await receive())["type"] != "http.disconnect":
+            pass
+
+    main, admin = bind_socket("127.0.0.1", 0), bind_socket("127.0.0.1", 0)
+    port = main.getsockname()[1]
+    server = EppServer(silent, ProxySettings(), admin_app=silent)
+    serving = asyncio.create_task(server.serve([main], [admin]))
+    await server.started.wait()
+    async with await RawClient.connect(port) as client:
+        await client.send(post())
+        await eventually(server._busy)
+        serving.cancel()
+        assert await client.read_to_end() == b""
+    with pytest.raises(asyncio.CancelledError):
+        await serving
+    assert (main.fileno(), admin.fileno()) == (-1, -1)
+    with pytest.raises(ConnectionRefusedError):
+        await RawClient.connect(port)
+
+
+async def test_a_server_that_cannot_listen_closes_the_sockets_that_it_was_given():
+    async def app(scope, receive, send):
+        raise AssertionError("nobody connects")
+
+    good, bad = bind_socket("127.0.0.1", 0), socket.socket()
+    bad.close()
+    server = EppServer(app, ProxySettings(), admin_app=app)
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        await server.serve([good], [bad])
+    assert good.fileno() == -1
+    assert not server.started.is_set()
+
+
+async def test_a_relayed_request_that_is_cancelled_ends_as_shutdown():
+    async with new_stage() as s, await s.client() as client:
         await client.send(post())
         endpoint = await s.upstream.accept()
         await endpoint.request()
@@ -199,7 +237,7 @@ async def test_the_date_of_answers_is_kept_current(monkeypatch):
         await send({"type": "http.response.start", "status": 204, "headers": []})
         await send({"type": "http.response.body"})
 
-    monkeypatch.setattr("epp.proxy.server._DATE_REFRESH_S", 0.001)
+    monkeypatch.setattr("epp.proxy.server._TICK_S", 0.001)
     async with Door(app) as door, await door.client() as client:
         [listener] = door.server._listeners
         listener.server_state.default_headers = []

@@ -180,6 +180,30 @@ async def test_a_client_that_leaves_in_the_middle_closes_the_endpoints_connectio
         assert (await s.director.ended()).reason == "client_disconnected"
 
 
+@pytest.mark.parametrize("half_close", [False, True])
+async def test_a_client_that_leaves_while_the_endpoint_takes_nothing_is_noticed(
+    stage, monkeypatch, half_close
+):
+    monkeypatch.setattr("epp.proxy.server._TICK_S", 0.01)
+    async with stage() as s, await s.client() as client:
+        await client.send(head(60_000_000))
+        await upstream_head(await s.upstream.accept())
+        [request], [connection] = s.relay._active, s.door.connections
+        upload = request._upload
+        while not connection.flow.read_paused:  # piece by piece, so that the kernel holds little of it
+            received = upload.size + len(connection.cycle.body)
+            await client.send(b"a" * 32_768)
+            await eventually(lambda: upload.size + len(connection.cycle.body) > received)  # noqa: B023
+        await eventually(lambda: not upload._may_write.is_set())
+        assert s.relay.in_flight == 1
+        if half_close:
+            client.writer.write_eof()
+        else:
+            client.leave()
+        assert (await s.director.ended()).reason == "client_disconnected"
+        await eventually(lambda: not s.door.connections)
+
+
 async def test_an_announced_length_over_the_limit_is_refused_before_anything_is_sent(stage):
     async with stage(ProxySettings(max_request_bytes=100_000)) as s, await s.client() as client:
         await client.send(head(100_001))

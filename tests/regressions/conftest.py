@@ -15,8 +15,8 @@ from tests.regressions.kit import Recorder, Scripted
 
 __all__ = ["connect", "fleet", "plain_route", "recorder", "route", "sdk", "stack"]
 
-# Name of a relay → the settings, of the router as of the front door alone, that choose it.
-LANES = MappingProxyType({"asgi": {}})
+# Name of a relay → the settings that choose it.
+LANES = MappingProxyType({"asgi": {"lane": "asgi"}, "fast": {"lane": "fast"}})
 
 
 def pytest_asyncio_loop_factories(config, item):
