@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, TypeVar
 
 from epp.director.chains import (
     PromptChains,
@@ -17,7 +17,7 @@ from epp.director.exchange import Exchange
 from epp.director.exclusions import ruled_out
 from epp.director.hold import Hold
 from epp.director.outcome import record_of
-from epp.director.reading import read_request
+from epp.director.reading import is_large, read_request, read_steps
 from epp.director.record import RequestRecord
 from epp.director.retry import RetryBudget, RetryPolicy, may_repeat
 from epp.director.running import RunningRequests
@@ -37,6 +37,7 @@ from epp.scheduling.contracts import Cycle, Decision
 __all__ = ["Director", "Limits"]
 
 _OK: Final = range(200, 300)
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +84,7 @@ class Director:
     def prepare(
         self, exchange: Exchange, body: bytes | None, now: float, *, model: str | None = None
     ) -> Generator[None, None, None]:
-        """Parse and hash `body` (as it came, maybe compressed); yields about each MB of work.
+        """Parse and hash `body` (as it came, maybe compressed); yields between steps if it is large.
 
         None: nobody reads the body, and `model` is all that is known of it.
 
@@ -91,10 +92,15 @@ class Director:
             BadRequestError, PayloadTooLargeError, UnsupportedEncodingError, ModelNotFoundError.
         """
         del now
-        started = self._timer()
         limit = self._limits.inflated_bytes
-        request = exchange.request = read_request(exchange.head, body, limit, model)
         exchange.body_bytes = len(body or b"")
+        if body is not None and is_large(exchange.head, body):
+            request = yield from self._timed(exchange, read_steps(exchange.head, body, limit))
+            started = self._timer()
+        else:
+            started = self._timer()
+            request = read_request(exchange.head, body, limit, model)
+        exchange.request = request
         resolution = exchange.resolution = self._resolve(request)
         if request.prompts:
             steps = hash_prompts(
@@ -115,16 +121,15 @@ class Director:
             exchange.request = replace(request, prompts=(), salt="")
         exchange.prepare_s += self._timer() - started
 
-    def _timed(
-        self, exchange: Exchange, steps: Generator[None, None, PromptChains]
-    ) -> Generator[None, None, PromptChains]:
+    def _timed(self, exchange: Exchange, steps: Generator[None, None, _T]) -> Generator[None, None, _T]:
         """Drive `steps`, counting the time inside them and not that of their pauses."""
         while True:
             started = self._timer()
             try:
                 next(steps)
             except StopIteration as done:
-                return done.value  # type: ignore[no-any-return]
+                result: _T = done.value
+                return result
             finally:
                 exchange.prepare_s += self._timer() - started
             yield
