@@ -1,4 +1,4 @@
-"""An `EppError` as an HTTP answer: JSON that OpenAI's and Anthropic's clients read, reason and retry headers."""
+"""An `EppError` as an HTTP answer: JSON for OpenAI's and Anthropic's clients, reason, retry headers."""
 
 from typing import Final
 
