@@ -43,7 +43,8 @@ class CoreOptions:
     """What the core takes from its surroundings.
 
     `staleness_s` is asked at each tick; `scrape_interval_s` is the longest time between two scrapes of an
-    endpoint; `shadow_failed` is told when the shadow configuration raised.
+    endpoint; `shadow_failed` is told when the shadow configuration raised, `header_dropped` the name of a
+    header that a plugin should not have added to an answer.
     """
 
     seed: int | None = None
@@ -56,6 +57,7 @@ class CoreOptions:
     objectives: tuple[Objective, ...] = ()
     timer: Callable[[], float] = time.perf_counter
     shadow_failed: Callable[[Exception], None] = lambda _: None
+    header_dropped: Callable[[str], None] = lambda _: None
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,9 +229,11 @@ class _Build:
             warn=self.warnings.append,
             scraped_at=partial(_scraped_at, self._table),
             scrape_interval_s=options.scrape_interval_s,
+            cpu_producers=frozenset(view.producer for view in config.views if view.tier == "cpu"),
         )
         plugins = {p.name: self._plugin(p, context) for p in config.plugins if p.kind in _BUILT}
-        scheduler = Scheduler([_profile(p, plugins) for p in config.profiles], plugins[config.handler])
+        profiles = [_profile(p, plugins) for p in config.profiles]
+        scheduler = Scheduler(profiles, plugins[config.handler], options.header_dropped)
         priorities = {o.name: o.priority for o in options.objectives}
         return scheduler, Admission(plugins[config.detector], priorities)
 

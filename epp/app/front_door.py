@@ -82,6 +82,11 @@ class FrontDoor:
         else:
             await self._serve_control(path, scope, receive, send)
 
+    def relays(self, path: str) -> bool:
+        """A request for this decoded path goes to the relay."""
+        lane = lane_of(path)
+        return lane is Lane.RELAY and not self._closed(lane, path)
+
     def _closed(self, lane: Lane, path: str) -> str:
         """Why the path is not served here, "" when it is."""
         if lane is Lane.POOL:

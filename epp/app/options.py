@@ -16,7 +16,14 @@ from epp.observability.logs import RateLimitedLogger
 from epp.proxy.settings import ProxySettings
 from epp.scrape import ScrapeSettings
 
-__all__ = ["core_options", "log_shadow_failures", "proxy_settings", "staleness_s", "upstream_settings"]
+__all__ = [
+    "core_options",
+    "log_dropped_headers",
+    "log_shadow_failures",
+    "proxy_settings",
+    "staleness_s",
+    "upstream_settings",
+]
 
 _DEFAULT_STALENESS_S = 2.0
 
@@ -28,9 +35,11 @@ def staleness_s(settings: Settings) -> float:
 
 
 def core_options(
-    settings: Settings, shadow_failed: Callable[[Exception], None] = lambda _: None
+    settings: Settings,
+    shadow_failed: Callable[[Exception], None] = lambda _: None,
+    header_dropped: Callable[[str], None] = lambda _: None,
 ) -> CoreOptions:
-    """Options of the decision core; `shadow_failed` is told what the shadow configuration raised."""
+    """Options of the decision core; who is told what the shadow raised, and which headers were dropped."""
     threshold_s = staleness_s(settings)
     return CoreOptions(
         seed=settings.seed,
@@ -54,6 +63,7 @@ def core_options(
         objectives=settings.objective,
         timer=time.perf_counter,
         shadow_failed=shadow_failed,
+        header_dropped=header_dropped,
     )
 
 
@@ -65,6 +75,16 @@ def log_shadow_failures(clock: Clock) -> Callable[[Exception], None]:
         limited.warning("shadow", f"the shadow configuration failed: {error!r}")
 
     return failed
+
+
+def log_dropped_headers(clock: Clock) -> Callable[[str], None]:
+    """Says that a plugin's header was not sent, for each name not more often than each half minute."""
+    limited = RateLimitedLogger(logging.getLogger("epp.scheduling"), clock.monotonic)
+
+    def dropped(name: str) -> None:
+        limited.warning(name, f"a plugin added the header {name!r:.100} to an answer; it was not sent")
+
+    return dropped
 
 
 def upstream_settings(settings: Settings, tls: ssl.SSLContext | None = None) -> UpstreamSettings:

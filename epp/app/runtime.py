@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import resource
 import ssl
 from collections.abc import Coroutine, Generator
 from dataclasses import replace
@@ -15,7 +16,13 @@ from epp.app.files import Configurations
 from epp.app.front_door import FrontDoor, admin_door
 from epp.app.guards import ENDPOINT_KEY, ENDPOINT_TLS, bearer, build_guards
 from epp.app.observers import Observers
-from epp.app.options import core_options, log_shadow_failures, proxy_settings, upstream_settings
+from epp.app.options import (
+    core_options,
+    log_dropped_headers,
+    log_shadow_failures,
+    proxy_settings,
+    upstream_settings,
+)
 from epp.app.readiness import readiness
 from epp.app.reload import ConfigReload
 from epp.app.routes import relayed_routes
@@ -64,7 +71,8 @@ class Runtime:
         self.settings = settings
         self.clock = clock or SystemClock()
         self.proxy_settings = proxy_settings(settings)
-        self.core = compose(config, core_options(settings, log_shadow_failures(self.clock)), shadow=shadow)
+        told = (log_shadow_failures(self.clock), log_dropped_headers(self.clock))
+        self.core = compose(config, core_options(settings, *told), shadow=shadow)
         self.files = WatchedFiles()
         self.guards = build_guards(settings, self.files)
         upstream = upstream_settings(settings, self.guards.endpoint_tls)
@@ -148,7 +156,13 @@ class Runtime:
         config = self.core.config
         logger.info(
             "epp started",
-            extra={"version": __version__, "config": config.source, "config_hash": config.hash},
+            extra={
+                "version": __version__,
+                "config": config.source,
+                "config_hash": config.hash,
+                # Each request in flight takes two connections.
+                "open_files_limit": resource.getrlimit(resource.RLIMIT_NOFILE)[0],
+            },
         )
 
     def _log_warnings(self) -> None:

@@ -16,7 +16,7 @@ from uvicorn._types import ASGIApplication
 from epp.app.guards import ADMIN_TLS, LISTENER_TLS
 from epp.app.runtime import Runtime
 from epp.config import EffectiveConfig, Settings
-from epp.proxy.server import EppServer, bind_socket
+from epp.proxy import EppServer, FastLane, bind_socket
 
 __all__ = ["Started", "serve", "serve_async"]
 
@@ -102,6 +102,7 @@ async def _run(
         admin_app=cast("ASGIApplication", runtime.admin_app) if settings.admin_port else None,
         tls=runtime.guards.tls,
         admin_tls=runtime.guards.admin_tls,
+        lane=FastLane(runtime.relay, runtime.app.relays) if settings.lane == "fast" else None,
         on_drain=runtime.begin_drain,
         on_drain_timeout=runtime.relay.shut_down,
     )

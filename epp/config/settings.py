@@ -318,6 +318,10 @@ class Settings:
         default=False,
         metadata=rules("Serve the engines' administration routes (/sleep, …), which else answer 403."),
     )
+    lane: str = field(
+        default="fast",
+        metadata=rules("How inference is relayed; both do the same.", choices=("fast", "asgi")),
+    )
     path_rules: tuple[PathRule, ...] = field(
         default=(),
         metadata=rules(

@@ -1,8 +1,10 @@
 """The director: decides, keeps the books, and tells observers; it never touches a socket."""
 
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from epp.director.chains import (
     PromptChains,
@@ -111,7 +113,7 @@ class Director:
             exchange.prompt_tokens = prompt_tokens(request, ratio)
             exchange.text_bytes = text_bytes(request)
             # The hashes stand for the prompts from here on: a stream of minutes must not keep their text.
-            exchange.request = replace(request, prompts=())
+            exchange.request = msgspec.structs.replace(request, prompts=())
         exchange.prepare_s += self._timer() - started
 
     def _timed(
@@ -177,6 +179,7 @@ class Director:
             now=now,
             full=full,
             headers=exchange.head.headers,
+            family=chains.family if chains is not None else None,
         )
 
     def pick(self, exchange: Exchange, now: float) -> Target:
@@ -246,6 +249,8 @@ class Director:
         if failure.kind is FailureKind.CONNECT:
             exchange.executions -= 1
         self._mark(exchange, hold.endpoint, failure, now)
+        if exchange.decision is not None and failure.kind is not FailureKind.CLOSED_REUSED:
+            exchange.state.scheduler.on_ended(exchange.decision, now, None)
         repeat = may_repeat(
             failure,
             replay_safe=exchange.request.replay_safe,
@@ -317,6 +322,8 @@ class Director:
             exchange.first_byte_at = now
             if exchange.hold is not None:
                 exchange.state.claims.prefill_done(exchange.hold)
+                if exchange.decision is not None and exchange.hold.confirmed:
+                    exchange.state.scheduler.on_first_token(exchange.decision, now)
 
     def on_end(
         self,
@@ -338,6 +345,8 @@ class Director:
         if exchange.hold is not None:
             self._learn(exchange, usage)
             self._finish(exchange, exchange.hold, output_tokens)
+        if exchange.decision is not None:
+            exchange.state.scheduler.on_ended(exchange.decision, now, output_tokens)
         record = record_of(exchange, reason, now, usage=usage, response_bytes=response_bytes, error=error)
         for observer in self.observers:
             observer(record)

@@ -1,4 +1,4 @@
-"""An `EppError` as an HTTP answer: JSON for OpenAI's and Anthropic's clients, reason, retry headers."""
+"""An `EppError` as an HTTP answer: JSON that both OpenAI's and Anthropic's clients read, and its headers."""
 
 from typing import Final
 

@@ -19,7 +19,7 @@ from epp.proxy.asgi import Receive, Scope, Send
 from epp.proxy.errors import render_error
 from epp.proxy.heads import upstream_request
 from epp.proxy.intake import BodyHold, read_body
-from epp.proxy.relayed import Surroundings
+from epp.proxy.surroundings import Surroundings
 from epp.proxy.verdict import error_for, failure_of_exchange
 
 __all__ = ["EngineAdmin"]

@@ -1,7 +1,7 @@
 """Heads on their way through: from ASGI to the director and the endpoint, from the endpoint to ASGI."""
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 from epp.director import RequestHead
 from epp.http import BodyStream, Credentials, Headers, ResponseHead, UpstreamRequest
@@ -11,17 +11,18 @@ from epp.request import Api, InferenceRequest
 from epp.response import ResponseObserver, StoredResponseReader
 
 __all__ = [
+    "BODILESS_STATUSES",
+    "answer_headers",
     "is_event_stream",
     "naming_of",
     "observer_of",
     "request_head",
     "request_id_of",
-    "response_start",
     "upstream_request",
 ]
 
 # Statuses without a body, whose content-length would announce one that never comes.
-_BODILESS: Final = frozenset({204, 304})
+BODILESS_STATUSES: Final = frozenset({204, 304})
 
 
 def request_id_of(headers: Headers, generate: Callable[[], bytes]) -> bytes:
@@ -71,23 +72,24 @@ def upstream_request(
     )
 
 
-def response_start(
+def answer_headers(
     head: ResponseHead,
     *,
     request_id: bytes,
     endpoint: str | None,
     decision: str | None,
     added: tuple[tuple[str, str], ...] = (),
-) -> dict[str, Any]:
-    """The ASGI message that begins the answer, with `endpoint` and `decision` (None: not sent) as headers.
+) -> Headers:
+    """The headers of the answer to the client, `endpoint` and `decision` (None: not sent) among them.
 
-    `added` take the place of the endpoint's headers of the same names.
+    `added` take the place of the endpoint's headers of the same names. A `content-length` is there if the
+    body has one; what else frames it, and `date` and `server`, belong to the server.
     """
     headers = response_headers(
         head.headers,
         request_id=request_id,
         endpoint=endpoint.encode("ascii") if endpoint is not None else None,
-        keep_content_length=head.status not in _BODILESS,
+        keep_content_length=head.status not in BODILESS_STATUSES,
     )
     if added:
         own = [(name.encode("ascii"), value.encode("ascii")) for name, value in added]
@@ -95,7 +97,7 @@ def response_start(
         headers = [header for header in headers if header[0].lower() not in names] + own
     if decision is not None:
         headers.append((b"x-epp-decision", decision.encode("ascii")))
-    return {"type": "http.response.start", "status": head.status, "headers": headers}
+    return headers
 
 
 def observer_of(head: ResponseHead) -> ResponseObserver | None:

@@ -10,19 +10,18 @@ from urllib.parse import unquote
 import httptools
 from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
-from uvicorn.server import ServerState
 
 from epp.errors import BadRequestError, EppError, HeadTooLargeError, InternalError, RequestTimeoutError
 from epp.proxy.asgi import ABORT_EXTENSION, Headers
 from epp.proxy.cycle import Cycle
 from epp.proxy.errors import render_error
+from epp.proxy.front_state import FrontState
 from epp.proxy.head_rules import check_head, without_upgrade
 from epp.proxy.heads import request_id_of
-from epp.proxy.settings import ProxySettings
 from epp.proxy.transport import ClientTransport
 from epp.proxy.upgrade import UPGRADE_EXTENSION, WebSocketOffer, offers_websocket
 
-__all__ = ["FrontState", "HttpProtocol"]
+__all__ = ["HttpProtocol", "Phase"]
 
 logger = logging.getLogger("epp.proxy")
 
@@ -33,21 +32,7 @@ _FIELD_FRAMING: Final = 4
 _REQUEST_LINE_FRAMING: Final = 12
 
 
-class FrontState(ServerState):
-    """What all connections of one listener share."""
-
-    def __init__(
-        self, settings: ProxySettings, new_request_id: Callable[[], bytes], changed: asyncio.Event
-    ) -> None:
-        super().__init__()
-        self.settings = settings
-        self.new_request_id = new_request_id
-        self.changed = changed  # set when a connection became idle or went away
-        self.draining = False
-        self.closed = False  # no connection may begin: a handshake may end after its listener did
-
-
-class _Phase(enum.Enum):
+class Phase(enum.Enum):
     """What is expected from the client."""
 
     IDLE = enum.auto()  # the first byte of a request
@@ -75,7 +60,7 @@ class HttpProtocol(HttpToolsProtocol):
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
         self._settings = server_state.settings
-        self._phase = _Phase.IDLE
+        self._phase = Phase.IDLE
         self._head_bytes = 0
         self._header_count = 0
         self._unseen_bytes = 0  # fed to the parser since a head or a request was complete
@@ -85,7 +70,7 @@ class HttpProtocol(HttpToolsProtocol):
         self._on_data: Callable[[bytes], None] | None = None  # takes what comes on a WebSocket
         self._refusal: EppError | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self._timed_phase = _Phase.IDLE
+        self._timed_phase = Phase.IDLE
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """A client connected."""
@@ -110,7 +95,7 @@ class HttpProtocol(HttpToolsProtocol):
         self._unset_keepalive_if_required()
         self._cancel_timer()
         self.transport.closed()
-        self._phase = _Phase.IDLE
+        self._phase = Phase.IDLE
         if self._serving is not None:
             self._serving.disconnect()
             self._serving = None
@@ -119,10 +104,10 @@ class HttpProtocol(HttpToolsProtocol):
     @property
     def busy(self) -> bool:
         """A request is being received or served: closing would cut it."""
-        return self._phase is not _Phase.IDLE or self.in_service()
+        return self._phase is not Phase.IDLE or self.in_service()
 
     def in_service(self) -> bool:
-        """A request is not answered yet. A lane that serves without a cycle overrides this."""
+        """A request is not answered yet."""
         serving = self._serving
         return serving is not None and not serving.response_complete and not serving.disconnected
 
@@ -139,7 +124,7 @@ class HttpProtocol(HttpToolsProtocol):
             self._serving.abort()
 
     def _input_unfinished(self) -> bool:
-        return self._phase is not _Phase.IDLE or self._refusal is not None
+        return self._phase is not Phase.IDLE or self._refusal is not None
 
     def data_received(self, data: bytes) -> None:
         """Bytes came from the client."""
@@ -158,7 +143,7 @@ class HttpProtocol(HttpToolsProtocol):
             self.flow.pause_reading()
 
     def _must_hold(self) -> bool:
-        receives_its_body = self._phase is _Phase.BODY and self.cycle is self._serving
+        receives_its_body = self._phase is Phase.BODY and self.cycle is self._serving
         return self.in_service() and not receives_its_body
 
     def _feed(self, data: bytes) -> None:
@@ -229,9 +214,9 @@ class HttpProtocol(HttpToolsProtocol):
     def _bound_receiving(self) -> None:
         """Limit the size and the time of what is only partly here."""
         # A header field is seen when it is complete, an empty line in front of a request never.
-        if self._phase is not _Phase.BODY and self._unseen_bytes > self._settings.max_head_bytes:
+        if self._phase is not Phase.BODY and self._unseen_bytes > self._settings.max_head_bytes:
             self._refuse(self._head_too_large())
-        elif self._phase is _Phase.IDLE or self._must_hold():
+        elif self._phase is Phase.IDLE or self._must_hold():
             self._cancel_timer()
         elif self._timer is None or self._timed_phase is not self._phase:
             self._arm_timer()
@@ -239,11 +224,12 @@ class HttpProtocol(HttpToolsProtocol):
     def _arm_timer(self) -> None:
         self._cancel_timer()
         self._timed_phase = self._phase
-        limit = self._settings.head_timeout_s
-        if self._phase is _Phase.BODY:
-            # Applications may have their own limit for the body and then answer first.
-            limit += self._settings.body_timeout_s
-        self._timer = self.loop.call_later(limit, self._on_receive_timeout)
+        limit_s = self._settings.head_timeout_s if self._phase is Phase.HEAD else self.body_limit_s()
+        self._timer = self.loop.call_later(limit_s, self._on_receive_timeout)
+
+    def body_limit_s(self) -> float:
+        """How long a body may take; applications have their own limit and answer first."""
+        return self._settings.head_timeout_s + self._settings.body_timeout_s
 
     def _cancel_timer(self) -> None:
         if self._timer is not None:
@@ -251,7 +237,7 @@ class HttpProtocol(HttpToolsProtocol):
             self._timer = None
 
     def _on_receive_timeout(self) -> None:
-        part = "head" if self._phase is _Phase.HEAD else "body"
+        part = "head" if self._phase is Phase.HEAD else "body"
         self._refuse(RequestTimeoutError(f"the {part} of the request did not arrive in time"))
 
     def _head_too_large(self) -> HeadTooLargeError:
@@ -263,7 +249,7 @@ class HttpProtocol(HttpToolsProtocol):
         self._cancel_timer()
         self._unset_keepalive_if_required()
         self._held.clear()
-        if self._phase is _Phase.BODY:
+        if self._phase is Phase.BODY:
             if self.cycle is self._serving:
                 self._break_off(self.cycle, error)
                 return
@@ -282,7 +268,7 @@ class HttpProtocol(HttpToolsProtocol):
             self._send_error(error)
 
     def _send_error(self, error: EppError) -> None:
-        headers = self.headers if self._phase is not _Phase.IDLE else []
+        headers = self.headers if self._phase is not Phase.IDLE else []
         request_id = request_id_of(headers, self.server_state.new_request_id)
         response = render_error(error, request_id, close=True)
         self.transport.write(response.as_http11(self.server_state.default_headers))
@@ -291,7 +277,7 @@ class HttpProtocol(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         """Parser callback: the first byte of a request."""
         self._unset_keepalive_if_required()
-        self._phase = _Phase.HEAD
+        self._phase = Phase.HEAD
         self._head_bytes = _REQUEST_LINE_FRAMING
         self._header_count = 0
         super().on_message_begin()
@@ -307,7 +293,7 @@ class HttpProtocol(HttpToolsProtocol):
         if self._header_count > self._settings.max_headers:
             raise HeadTooLargeError(f"the request has more than {self._settings.max_headers} header fields")
         self._count_head(len(name) + len(value) + _FIELD_FRAMING)
-        if self._phase is _Phase.HEAD:
+        if self._phase is Phase.HEAD:
             super().on_header(name, value)
 
     def _count_head(self, size: int) -> None:
@@ -324,16 +310,16 @@ class HttpProtocol(HttpToolsProtocol):
         if len(self.pipeline) >= _PIPELINE_LIMIT:
             raise BadRequestError(f"more than {_PIPELINE_LIMIT} requests are waiting on this connection")
         self._unset_keepalive_if_required()
-        self.start_request(method.decode("ascii"), version)
-        self._phase = _Phase.BODY
+        self._fill_scope(method.decode("ascii"), version)
+        self.start_request(version)
+        self._phase = Phase.BODY
         self._unseen_bytes = 0
 
-    def start_request(self, method: str, version: str) -> None:
+    def start_request(self, version: str) -> None:
         """Serve the request whose head is complete through ASGI, or queue it behind those before it.
 
         This is where a lane that relays without ASGI attaches: it takes what it can and leaves the rest.
         """
-        self._fill_scope(method, version)
         self.cycle = cycle = Cycle(
             scope=self.scope,
             transport=self.transport,
@@ -356,7 +342,7 @@ class HttpProtocol(HttpToolsProtocol):
             self._offered = False
             extensions[UPGRADE_EXTENSION] = WebSocketOffer(self)
         self.scope["extensions"] = extensions
-        if self.in_service():
+        if self.in_service() or self.transport.is_closing():  # of a closing connection none is served
             self.pipeline.appendleft((cycle, self.app))
         else:
             self._start_asgi_task(cycle, self.app)
@@ -380,7 +366,7 @@ class HttpProtocol(HttpToolsProtocol):
         if self.parser.should_upgrade():
             return
         super().on_message_complete()
-        self._phase = _Phase.IDLE
+        self._phase = Phase.IDLE
         self._unseen_bytes = 0
 
     def on_response_complete(self) -> None:

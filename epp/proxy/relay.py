@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from typing import Protocol
 
 from epp.clock import Clock, SystemClock
 from epp.director import Director, Exchange
@@ -10,13 +11,26 @@ from epp.http import Credentials, UpstreamPool
 from epp.http.headers import new_request_id
 from epp.proxy.asgi import Receive, Scope, Send
 from epp.proxy.intake import BodyBudget
-from epp.proxy.relayed import RelayedRequest, Surroundings
+from epp.proxy.relayed import RelayedRequest
 from epp.proxy.settings import ProxySettings
+from epp.proxy.surroundings import Surroundings
 from epp.proxy.tunnel import TunnelledRequest
 from epp.proxy.upgrade import UPGRADE_EXTENSION
 from epp.security import KeyGate, TrustedProxies
 
-__all__ = ["Relay"]
+__all__ = ["Relay", "Served"]
+
+
+class Served(Protocol):
+    """A request in flight, in whichever lane."""
+
+    def shut_down(self) -> None:
+        """End it now: with an error if nothing was sent, else by cutting the answer."""
+        ...
+
+    def cut_if_stalled(self, since: float) -> None:
+        """End it if the client has taken nothing of its answer `since` then (time of the loop)."""
+        ...
 
 
 def _no_receipt(_exchange: Exchange, _scope: Scope) -> str | None:
@@ -57,7 +71,7 @@ class Relay:
             proxies=proxies,
             credentials=credentials,
         )
-        self._active: set[RelayedRequest] = set()
+        self._active: set[Served] = set()
         self._closed = False
         self._sweeper: asyncio.TimerHandle | None = None
 
@@ -75,13 +89,21 @@ class Relay:
         """Serve one request."""
         kind = TunnelledRequest if UPGRADE_EXTENSION in scope.get("extensions", {}) else RelayedRequest
         request = kind(self.around, scope, receive, send)
+        try:
+            await request.run(self.begin(request))
+        finally:
+            self.end(request)
+
+    def begin(self, request: Served) -> EppError | None:
+        """Watch over `request` until `end`; returns why it is not to be served."""
         self._active.add(request)
         if self._sweeper is None:
             self._sweep_later()
-        try:
-            await request.run(self._refusal())
-        finally:
-            self._active.discard(request)
+        return self._refusal()
+
+    def end(self, request: Served) -> None:
+        """The request is over."""
+        self._active.discard(request)
 
     def _refusal(self) -> EppError | None:
         """Why a request that has just come is not served."""
@@ -100,7 +122,7 @@ class Relay:
         """Cut the answers of clients that have stopped reading; one timer for all, none for each piece."""
         self._sweeper = None
         since = asyncio.get_running_loop().time() - self.around.settings.client_stall_timeout_s
-        for request in self._active:
+        for request in list(self._active):
             request.cut_if_stalled(since)
         if self._active:
             self._sweep_later()
@@ -108,5 +130,5 @@ class Relay:
     def shut_down(self) -> None:
         """Answer or cut what is in flight, and refuse what comes."""
         self._closed = True
-        for request in self._active:
+        for request in list(self._active):
             request.shut_down()

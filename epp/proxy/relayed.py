@@ -2,13 +2,10 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Final, NoReturn, Protocol
+from typing import Any, NoReturn, Protocol
 
-from epp.director import Director, EndReason, Exchange, Target
+from epp.director import EndReason, Target
 from epp.errors import (
-    ClientDisconnectedError,
     EppError,
     FirstByteTimeoutError,
     InternalError,
@@ -17,80 +14,37 @@ from epp.errors import (
 )
 from epp.http import (
     BodyStream,
-    Credentials,
     Headers,
     ResponseHead,
     UpstreamFailure,
-    UpstreamPool,
     UpstreamRequest,
 )
 from epp.proxy.answer import Answer
 from epp.proxy.arrival import arrival_of
 from epp.proxy.asgi import ABORT_EXTENSION, Receive, Scope, Send
+from epp.proxy.ends import CLIENT_GONE, COMPLETE, End, ended_by
 from epp.proxy.errors import render_error
 from epp.proxy.executions import Executions
 from epp.proxy.heads import (
+    answer_headers,
     is_event_stream,
     naming_of,
     observer_of,
-    response_start,
     upstream_request,
 )
-from epp.proxy.intake import BodyBudget, BodyHold, announced_length, read_body, too_large
-from epp.proxy.settings import ProxySettings
+from epp.proxy.intake import BodyHold, announced_length, read_body, too_large
+from epp.proxy.surroundings import Surroundings
 from epp.proxy.uploads import ClientUpload, is_forwarded_unread
 from epp.proxy.verdict import CUT_EVENT, reason_of_cut
 from epp.response import ResponseObserver, StoredResponseReader
-from epp.security import KeyGate, TrustedProxies
 
-__all__ = ["CutError", "RelayedRequest", "ResponseAbortedError", "Surroundings"]
+__all__ = ["CutError", "RelayedRequest", "ResponseAbortedError"]
 
 logger = logging.getLogger("epp.proxy")
 
 
 class ResponseAbortedError(Exception):
     """Tells a server without the abort extension to cut the connection in the middle of an answer."""
-
-
-@dataclass(frozen=True, slots=True)
-class Surroundings:
-    """What all requests of a relay share. `now` is in monotonic seconds.
-
-    Without `gate` nobody needs a key; without `proxies` no peer is trusted; without `credentials` a client's
-    go to the endpoint.
-    """
-
-    director: Director
-    pool: UpstreamPool
-    settings: ProxySettings
-    now: Callable[[], float]
-    new_request_id: Callable[[], bytes]
-    explain: Callable[[Exchange, Scope], str | None]
-    budget: BodyBudget
-    gate: KeyGate | None = None
-    proxies: TrustedProxies | None = None
-    credentials: Credentials | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _End:
-    """How a request ended. `error` is what the client is told, if nothing was sent to it before."""
-
-    reason: EndReason
-    error: EppError | None = None
-
-
-_COMPLETE: Final = _End(EndReason.COMPLETE)
-_CLIENT_GONE: Final = _End(EndReason.CLIENT_DISCONNECTED)
-
-
-def _ended_by(error: EppError) -> _End:
-    """The end of a request that the router itself answers."""
-    if isinstance(error, ClientDisconnectedError):
-        return _CLIENT_GONE
-    if isinstance(error, FirstByteTimeoutError | RequestTimeoutError):
-        return _End(EndReason.TIMEOUT, error)
-    return _End(EndReason.SHUTDOWN if isinstance(error, ShuttingDownError) else EndReason.REJECTED, error)
 
 
 class _Counted(Protocol):
@@ -133,7 +87,7 @@ class RelayedRequest:
         self._naming: StoredResponseReader | None = None
         self._watch: asyncio.Task[None] | None = None
         self._timeout: asyncio.Timeout | None = None
-        self._on_timeout = _COMPLETE  # what it means when the timeout ends the request
+        self._on_timeout = COMPLETE  # what it means when the timeout ends the request
         self._sending_since: float | None = None  # a part of the answer waits for the client
         self._upload: _Counted | None = None
         self._body_read = False
@@ -146,39 +100,39 @@ class RelayedRequest:
         Raises:
             ResponseAbortedError: the server must cut the connection.
         """
-        end = _End(EndReason.SHUTDOWN)  # the server cancels what a drain has left over
+        end = End(EndReason.SHUTDOWN)  # the server cancels what a drain has left over
         try:
             refusal = self._unauthorized or refusal
-            end = await self._outcome() if refusal is None else _ended_by(refusal)
+            end = await self._outcome() if refusal is None else ended_by(refusal)
             await self._conclude(end)
         finally:
             self._release(end)
 
     def shut_down(self) -> None:
         """End the request now: with an error if nothing was sent, else by cutting the answer."""
-        self._interrupt(_ended_by(ShuttingDownError("the router is shutting down")))
+        self._interrupt(ended_by(ShuttingDownError("the router is shutting down")))
 
     def cut_if_stalled(self, since: float) -> None:
         """End the request if the client has taken nothing of its answer `since` then (time of the loop)."""
         if self._sending_since is not None and self._sending_since < since:
-            self._interrupt(_End(EndReason.TIMEOUT))
+            self._interrupt(End(EndReason.TIMEOUT))
 
     # How it ends.
 
-    async def _outcome(self) -> _End:
+    async def _outcome(self) -> End:
         try:
             return await self._under_timeout()
         except EppError as error:
-            return _ended_by(error)
+            return ended_by(error)
         except CutError as cut:
-            return _End(cut.reason)
+            return End(cut.reason)
         except Exception:
             logger.exception("request %s failed", self._request_id.decode("ascii"))
-            return _ended_by(InternalError("internal error"))
+            return ended_by(InternalError("internal error"))
 
-    async def _under_timeout(self) -> _End:
+    async def _under_timeout(self) -> End:
         body_timeout_s = self._around.settings.body_timeout_s
-        self._on_timeout = _ended_by(RequestTimeoutError("the body of the request did not arrive in time"))
+        self._on_timeout = ended_by(RequestTimeoutError("the body of the request did not arrive in time"))
         try:
             async with asyncio.timeout(body_timeout_s) as timeout:
                 self._timeout = timeout
@@ -189,11 +143,11 @@ class RelayedRequest:
             return self._on_timeout
         finally:
             self._timeout = None
-        return _COMPLETE
+        return COMPLETE
 
-    async def _conclude(self, end: _End) -> None:
+    async def _conclude(self, end: End) -> None:
         """Tell the client what it does not know yet."""
-        if end is _COMPLETE or end is _CLIENT_GONE:
+        if end is COMPLETE or end is CLIENT_GONE:
             return
         if self._started:
             self._cut()
@@ -216,7 +170,7 @@ class RelayedRequest:
             raise ResponseAbortedError("the answer broke off")
         extension["abort"]()
 
-    def _release(self, end: _End) -> None:
+    def _release(self, end: End) -> None:
         """Give everything back and tell the director, exactly once."""
         if self._watch is not None:
             self._watch.cancel()
@@ -234,7 +188,7 @@ class RelayedRequest:
             error=None if self._started else end.error,
         )
 
-    def _interrupt(self, end: _End) -> None:
+    def _interrupt(self, end: End) -> None:
         if self._timeout is not None and not self._timeout.expired():
             self._on_timeout = end
             self._timeout.reschedule(self._loop.time())
@@ -266,7 +220,7 @@ class RelayedRequest:
         await self._prepare(None, model=model)
         extension = self._scope.get("extensions", {}).get(ABORT_EXTENSION)
         if extension is not None:  # nobody receives while the endpoint takes nothing
-            extension["when_gone"](lambda: self._interrupt(_CLIENT_GONE))
+            extension["when_gone"](lambda: self._interrupt(CLIENT_GONE))
         self._watch = asyncio.create_task(self._forward(upload))
         return self._upstream_request(upload)
 
@@ -274,7 +228,7 @@ class RelayedRequest:
         try:
             await upload.forward()
         except EppError as error:
-            self._interrupt(_ended_by(error))
+            self._interrupt(ended_by(error))
             return
         self._on_body_read()
         await self._watch_client()
@@ -303,14 +257,14 @@ class RelayedRequest:
 
     def _on_body_read(self) -> None:
         self._body_read = True
-        self._on_timeout = _ended_by(FirstByteTimeoutError("no answer within the total time"))
+        self._on_timeout = ended_by(FirstByteTimeoutError("no answer within the total time"))
         total_s = self._around.settings.total_timeout_s
         self._expire_at(self._arrived + total_s if total_s else None)
 
     async def _watch_client(self) -> None:
         while (await self._receive())["type"] != "http.disconnect":
             pass
-        self._interrupt(_CLIENT_GONE)
+        self._interrupt(CLIENT_GONE)
 
     def _expire_at(self, when: float | None) -> None:
         """Bound the rest of the request, in time of the loop; None: nothing does."""
@@ -357,13 +311,14 @@ class RelayedRequest:
     def _response_start(self, target: Target, head: ResponseHead) -> dict[str, Any]:
         around = self._around
         wants_receipt = self._head.headers.get("x-epp-explain") == "1"
-        return response_start(
+        headers = answer_headers(
             head,
             request_id=self._request_id,
             endpoint=target.address if around.settings.expose_endpoint else None,
             decision=around.explain(self._exchange, self._scope) if wants_receipt else None,
             added=around.director.response_headers(self._exchange),
         )
+        return {"type": "http.response.start", "status": head.status, "headers": headers}
 
     def _observe(self, data: bytes) -> None:
         if not self._response_bytes:

@@ -12,7 +12,9 @@ from uvicorn.config import Config
 from uvicorn.server import Server
 
 from epp.http.headers import new_request_id
-from epp.proxy.protocol import FrontState, HttpProtocol
+from epp.proxy.fast_protocol import FastLane, FastProtocol
+from epp.proxy.front_state import FrontState
+from epp.proxy.protocol import HttpProtocol
 from epp.proxy.settings import ProxySettings
 
 __all__ = ["EppServer", "bind_socket"]
@@ -50,7 +52,9 @@ class _Listener(Server):
 
     server_state: FrontState
 
-    def __init__(self, app: ASGIApplication, state: FrontState, tls: ssl.SSLContext | None) -> None:
+    def __init__(
+        self, app: ASGIApplication, state: FrontState, tls: ssl.SSLContext | None, lane: FastLane | None
+    ) -> None:
         config = Config(
             app,
             http=HttpProtocol,
@@ -70,6 +74,7 @@ class _Listener(Server):
         config.load()
         self.lifespan = config.lifespan_class(config)
         self._tls = tls
+        self._lane = lane
         self._sockets: list[socket.socket] = []
         self.servers: list[asyncio.Server] = []
 
@@ -113,7 +118,9 @@ class _Listener(Server):
         ]
 
     def _connection(self) -> HttpProtocol:
-        return HttpProtocol(self.config, self.server_state, {})
+        if self._lane is None:
+            return HttpProtocol(self.config, self.server_state, {})
+        return FastProtocol(self.config, self.server_state, {}, self._lane)
 
     async def refresh_date(self) -> None:
         """Set the Date header of answers."""
@@ -170,16 +177,18 @@ class EppServer:
         admin_app: ASGIApplication | None = None,
         tls: ssl.SSLContext | None = None,
         admin_tls: ssl.SSLContext | None = None,
+        lane: FastLane | None = None,
         new_request_id: Callable[[], bytes] = new_request_id,
         on_drain: Callable[[], None] = _nothing,
         on_drain_timeout: Callable[[], None] = _nothing,
     ) -> None:
+        """`lane` relays what it takes on the main listener without `app`."""
         self._settings = settings
         self._changed = asyncio.Event()  # a connection became idle or went away, or a drain began
-        apps = [(app, tls)] if admin_app is None else [(app, tls), (admin_app, admin_tls)]
+        apps = [(app, tls, lane)] if admin_app is None else [(app, tls, lane), (admin_app, admin_tls, None)]
         self._listeners = [
-            _Listener(app, FrontState(settings, new_request_id, self._changed), context)
-            for app, context in apps
+            _Listener(served, FrontState(settings, new_request_id, self._changed), context, fast)
+            for served, context, fast in apps
         ]
         self._on_drain = on_drain
         self._on_drain_timeout = on_drain_timeout

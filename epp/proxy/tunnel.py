@@ -8,7 +8,8 @@ from epp.http import BodyWriter, UpstreamRequest
 from epp.proxy.answer import Answer
 from epp.proxy.asgi import Receive, Scope, Send
 from epp.proxy.frames import GOING_AWAY, FrameTracker
-from epp.proxy.relayed import CutError, RelayedRequest, Surroundings
+from epp.proxy.relayed import CutError, RelayedRequest
+from epp.proxy.surroundings import Surroundings
 from epp.proxy.upgrade import UPGRADE_EXTENSION, WebSocketOffer
 
 __all__ = ["TunnelledRequest"]

@@ -4,6 +4,7 @@ import pytest
 
 from epp.app.options import (
     core_options,
+    log_dropped_headers,
     log_shadow_failures,
     proxy_settings,
     staleness_s,
@@ -122,3 +123,15 @@ def test_failures_of_the_shadow_are_logged_not_more_often_than_each_half_minute(
 
     assert [r.message for r in caplog.records] == ["the shadow configuration failed: ValueError('oops')"] * 2
     assert caplog.records[1].suppressed == 2
+
+
+def test_headers_of_plugins_that_were_dropped_are_logged_by_name_not_more_often_than_each_half_minute(caplog):
+    clock = ManualClock()
+    dropped = log_dropped_headers(clock)
+    for name in ("Bad Name:", "Bad Name:", "x:y"):
+        dropped(name)
+
+    assert [r.message for r in caplog.records] == [
+        "a plugin added the header 'Bad Name:' to an answer; it was not sent",
+        "a plugin added the header 'x:y' to an answer; it was not sent",
+    ]

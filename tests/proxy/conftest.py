@@ -4,12 +4,13 @@ import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 
 import pytest
 import uvloop
 
 from epp.http import UpstreamPool, UpstreamSettings
-from epp.proxy import ProxySettings, Relay
+from epp.proxy import FastLane, ProxySettings, Relay
 from tests.proxy.harness import Door, RawClient, ScriptedDirector
 from tests.proxy.upstream import ScriptedUpstream
 
@@ -48,6 +49,7 @@ async def new_stage(
     endpoints: int = 1,
     targets: int | None = None,
     tls: ssl.SSLContext | None = None,
+    lane: str = "asgi",
     **relay_options: object,
 ) -> AsyncIterator[Stage]:
     """`targets`: how many targets the director has, one an endpoint by default."""
@@ -59,12 +61,24 @@ async def new_stage(
         stack.push_async_callback(pool.close)
         relay = Relay(director, pool, settings, **relay_options)  # type: ignore[arg-type]
         door = await stack.enter_async_context(
-            Door(relay, settings, on_drain_timeout=relay.shut_down, tls=tls)
+            Door(
+                relay,
+                settings,
+                on_drain_timeout=relay.shut_down,
+                tls=tls,
+                lane=FastLane(relay, lambda _path: True) if lane == "fast" else None,
+            )
         )
         yield Stage(door, relay, director, pool, upstreams)
 
 
+@pytest.fixture(params=["asgi", "fast"])
+def lane(request) -> str:
+    """Both relays must do the same."""
+    return request.param
+
+
 @pytest.fixture
-def stage() -> StageFactory:
+def stage(lane: str) -> StageFactory:
     """`async with stage(settings, …) as s`: everything up and connected, torn down afterwards."""
-    return new_stage  # type: ignore[return-value]
+    return partial(new_stage, lane=lane)  # type: ignore[return-value]

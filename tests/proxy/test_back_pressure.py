@@ -4,6 +4,7 @@ import asyncio
 
 from epp.director import Target
 from epp.http import ErrorKind, ResponseHead, UpstreamFailure
+from epp.http.connection import Connection
 from epp.proxy.answer import BUFFER_LIMIT, Answer
 from tests.proxy.harness import post
 from tests.proxy.upstream import LAST_CHUNK, SSE_HEAD, chunk
@@ -72,14 +73,13 @@ def test_an_answer_that_is_over_is_not_aborted():
 
 async def test_the_endpoint_is_not_read_while_the_client_does_not_read(stage, monkeypatch):
     full = asyncio.Event()
-    on_data = Answer.on_data
+    pause_reading = Connection.pause_reading
 
-    def noticed(self, data):
-        on_data(self, data)
-        if self._paused:
-            full.set()
+    def noticed(self):
+        pause_reading(self)
+        full.set()
 
-    monkeypatch.setattr(Answer, "on_data", noticed)
+    monkeypatch.setattr(Connection, "pause_reading", noticed)
     async with stage() as s, await s.client(receive_buffer=4096) as client:
         await client.send(post())
         endpoint = await s.upstream.accept()

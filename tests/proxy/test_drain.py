@@ -6,6 +6,7 @@ import socket
 import pytest
 
 from epp.proxy import EppServer, ProxySettings, bind_socket
+from tests.proxy.conftest import new_stage
 from tests.proxy.harness import Door, RawClient, eventually, post
 from tests.proxy.upstream import LAST_CHUNK, SSE_HEAD, chunk, json_answer
 
@@ -171,8 +172,8 @@ async def test_a_server_that_cannot_listen_closes_the_sockets_that_it_was_given(
     assert not server.started.is_set()
 
 
-async def test_a_relayed_request_that_is_cancelled_ends_as_shutdown(stage):
-    async with stage() as s, await s.client() as client:
+async def test_a_relayed_request_that_is_cancelled_ends_as_shutdown():
+    async with new_stage() as s, await s.client() as client:
         await client.send(post())
         endpoint = await s.upstream.accept()
         await endpoint.request()

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from uvicorn.config import Config
 
-from epp.proxy.protocol import FrontState, HttpProtocol
+from epp.proxy.front_state import FrontState
+from epp.proxy.protocol import HttpProtocol
 from epp.proxy.settings import ProxySettings
 from tests.proxy.harness import eventually
 

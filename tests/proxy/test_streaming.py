@@ -197,7 +197,7 @@ async def test_an_error_of_ours_in_the_answer_cuts_it(stage, monkeypatch):
         await endpoint.request()
         await endpoint.send(SSE_HEAD + chunk(b"data: 1\n\n"))
         await client.read_head()
-        assert await client.read_to_end() == b""
+        assert await client.read_to_end() in {b"", chunk(b"data: 1\n\n")}  # never the last chunk
         await endpoint.closed_by_router()
         assert (await s.director.ended()).reason == "rejected"
 

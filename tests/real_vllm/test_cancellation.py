@@ -8,10 +8,11 @@ from tests.real_vllm import pages
 
 pytestmark = [pytest.mark.realvllm, pytest.mark.timeout(360)]
 
+_TOKENS = 4000
 _LONG = {
     "model": "tiny",
     "prompt": "Once upon a time",
-    "max_tokens": 4000,
+    "max_tokens": _TOKENS,
     "extra_body": {"ignore_eos": True},
 }
 
@@ -33,12 +34,11 @@ def test_closing_a_stream_ends_its_generation(router, servers):
         assert busy(servers) == 1
     pages.until(lambda: busy(servers) == 0, "the engine lets the request go")
 
-    assert generated(servers) - before < 4000
+    assert generated(servers) - before < _TOKENS
 
 
-@pytest.mark.xfail(strict=False, reason="the last run generated all 4,000 tokens; the cause is not known yet")
-async def test_leaving_before_the_answer_ends_its_generation(router, servers):
-    before = generated(servers)
+async def leave_before_the_answer(router, servers):
+    """Send a request that takes seconds, leave, and wait until no engine has it."""
     async with router.async_client() as client:
         request = asyncio.create_task(client.completions.create(**_LONG))
         await asyncio.to_thread(pages.until, lambda: busy(servers) == 1, "the engine has the request")
@@ -46,4 +46,12 @@ async def test_leaving_before_the_answer_ends_its_generation(router, servers):
         await asyncio.gather(request, return_exceptions=True)
         await asyncio.to_thread(pages.until, lambda: busy(servers) == 0, "the engine lets the request go")
 
-    assert generated(servers) - before < 4000
+
+async def test_leaving_before_the_answer_ends_its_generation(router, servers):
+    before = generated(servers)
+    for _ in range(3):
+        await leave_before_the_answer(router, servers)
+
+    # vLLM 0.32 itself misses the leaving of about one client in thirty, without a router too (docs/real-vllm.md).
+    assert generated(servers) - before < 2 * _TOKENS
+    assert router.metric("epp_requests_total", reason="client_disconnected") == 3

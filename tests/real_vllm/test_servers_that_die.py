@@ -14,6 +14,7 @@ from tests.real_vllm.texts import english
 pytestmark = [pytest.mark.realvllm, pytest.mark.timeout(360)]
 
 _TOKENS = 600
+_PLAIN_TOKENS = 2500  # many seconds: none may be answered before the outage
 
 
 @dataclass
@@ -27,7 +28,7 @@ class Sent:
 
 
 class Crowd:
-    """Clients with requests under way, each for an answer of `_TOKENS` tokens."""
+    """Clients with requests under way."""
 
     def __init__(self, client):
         self._client = client
@@ -56,18 +57,18 @@ class Crowd:
         except (openai.APIError, httpx.HTTPError) as error:
             sent.error = error
 
-    async def _create(self, prompt, *, stream):
+    async def _create(self, prompt, tokens, *, stream):
         return await self._client.completions.with_raw_response.create(
-            model="tiny", prompt=prompt, max_tokens=_TOKENS, stream=stream, extra_body={"ignore_eos": True}
+            model="tiny", prompt=prompt, max_tokens=tokens, stream=stream, extra_body={"ignore_eos": True}
         )
 
     async def _one_piece(self, sent, prompt):
-        answer = await self._create(prompt, stream=False)
+        answer = await self._create(prompt, _PLAIN_TOKENS, stream=False)
         sent.endpoint = answer.headers["x-epp-endpoint"]
-        sent.complete = answer.parse().usage.completion_tokens == _TOKENS
+        sent.complete = answer.parse().usage.completion_tokens == _PLAIN_TOKENS
 
     async def _stream(self, sent, prompt):
-        answer = await self._create(prompt, stream=True)
+        answer = await self._create(prompt, _TOKENS, stream=True)
         sent.endpoint = answer.headers["x-epp-endpoint"]
         async for event in answer.parse():
             sent.chunks += 1
@@ -106,8 +107,10 @@ async def outage(router, client, servers, strike, *, plain, streams, late, waiti
     await crowd.all_streams_begun()
     if waiting:
         crowd.send_streams(waiting, 6000)
+        # Streams may end meanwhile, on a fast machine.
+        sent = plain + streams + waiting
         await eventually(
-            lambda: router.metric("epp_inflight_requests") == plain + streams + waiting, "all are sent on"
+            lambda: router.metric("epp_inflight_requests") + router.ended() == sent, "all are sent on"
         )
     strike(victim)
     crowd.send_streams(late)
@@ -135,9 +138,6 @@ async def check_ejected(router, client, victim, survivor):
     assert [(sent.endpoint, sent.complete) for sent in after.plain] == [(survivor.address, True)] * 4
 
 
-@pytest.mark.xfail(
-    strict=False, reason="the staging of the outage failed in the last run, see the note of the docs"
-)
 async def test_a_killed_server_costs_no_request_that_had_not_begun_to_stream(router, servers):
     async with router.async_client() as client:
         crowd, victim, survivor = await outage(
@@ -150,9 +150,6 @@ async def test_a_killed_server_costs_no_request_that_had_not_begun_to_stream(rou
     pages.until(lambda: router.metric("epp_endpoint_ready", endpoint=victim.address), "the server is back")
 
 
-@pytest.mark.xfail(
-    strict=False, reason="the staging of the outage failed in the last run, see the note of the docs"
-)
 async def test_a_dead_engine_behind_a_living_http_server_costs_no_such_request_either(router, servers):
     async with router.async_client() as client:
         # Three repeats after a 500 are always within the budget of the retry contract.

@@ -179,3 +179,13 @@ def test_what_is_no_header_is_refused(name):
     assert (token.key, token.message) == ("headerName", "is not the name of a header")
     assert (source.key, source.message) == ("header", "is not the name of a header")
     assert list(EncodedEndpointParameters("X-Any_1").faults()) == []
+
+
+@pytest.mark.parametrize("name", ["Content-Length", "transfer-encoding", "x-request-id", "X-Epp-Endpoint"])
+def test_a_token_cannot_take_the_place_of_a_header_that_somebody_else_sets(name):
+    (fault,) = EncodedEndpointParameters(name).faults()
+
+    assert (fault.key, fault.message) == (
+        "headerName",
+        "is the name of a header that the router or HTTP itself sets",
+    )

@@ -8,6 +8,7 @@ from typing import ClassVar, Final
 
 from epp.endpoints.identity_cache import IdentityCache
 from epp.endpoints.types import Endpoint
+from epp.scheduling.added_headers import is_reserved
 from epp.scheduling.contracts import BuildContext, Column, Cycle, SegmentColumn, Volatility
 from epp.scheduling.registry import Fault, param
 from epp.scheduling.scorers.sessions import SessionBindings
@@ -36,8 +37,11 @@ class EncodedEndpointParameters:
     header: str = param(_TOKEN_HEADER, key="headerName", doc="Header of request and response.")
 
     def faults(self) -> Iterator[Fault]:
-        """It is sent to clients."""
-        return _name_faults("headerName", self.header)
+        """It is sent to clients, and must take nobody's place."""
+        yield from _name_faults("headerName", self.header)
+        if is_reserved(self.header.lower()):
+            remedy = f"write a name of your own, such as {_TOKEN_HEADER}"
+            yield Fault("headerName", "is the name of a header that the router or HTTP itself sets", remedy)
 
 
 @dataclass(frozen=True, slots=True)

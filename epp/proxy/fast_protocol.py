@@ -1,0 +1,141 @@
+"""A client's connection with a fast lane: inference requests pass it by without ASGI."""
+
+import asyncio
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, cast
+
+from uvicorn.config import Config
+
+from epp.http import Headers
+from epp.proxy.asgi import Scope
+from epp.proxy.fast_request import FastRequest
+from epp.proxy.front_state import FrontState
+from epp.proxy.protocol import HttpProtocol, Phase
+from epp.proxy.relay import Relay
+from epp.request import Api, api_of
+
+__all__ = ["FastLane", "FastProtocol"]
+
+_KNOWN_PATHS = 1024
+
+
+class FastLane:
+    """What the connections of a listener need to relay without ASGI.
+
+    Attributes:
+        relay: what both lanes share.
+        takes: whether a decoded path is one of inference that is relayed.
+    """
+
+    def __init__(self, relay: Relay, relays: Callable[[str], bool]) -> None:
+        """`relays`: a POST to this decoded path goes to an endpoint."""
+        self.relay = relay
+        self.takes = lru_cache(_KNOWN_PATHS)(lambda path: api_of(path) is not Api.OTHER and relays(path))
+
+
+class FastProtocol(HttpProtocol):
+    """One connection. What the fast lane does not take goes through ASGI.
+
+    That is everything but a POST of inference with HTTP/1.1, and what is pipelined behind another request.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        server_state: FrontState,
+        app_state: dict[str, Any],
+        lane: FastLane,
+        _loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
+        super().__init__(config, server_state, app_state, _loop)
+        self._lane = lane
+
+    @property
+    def default_headers(self) -> Headers:
+        """`server` and `date` of an answer that begins now."""
+        return self.server_state.default_headers
+
+    @property
+    def write_paused(self) -> bool:
+        """The client does not take what was written."""
+        return self.flow.write_paused
+
+    def start_request(self, version: str) -> None:
+        """Serve the request whose head is complete in the lane that takes it."""
+        if not self._takes(version):
+            super().start_request(version)
+            return
+        keep_alive = self.parser.should_keep_alive() and not self.server_state.draining
+        scope = cast(Scope, self.scope)
+        request = FastRequest(self._lane.relay, self, scope, keep_alive=keep_alive)
+        self.cycle = self._serving = request  # type: ignore[assignment]
+
+    def _takes(self, version: str) -> bool:
+        scope = self.scope
+        if scope["method"] != "POST" or version != "1.1" or self.expect_100_continue or self._offered:
+            return False
+        return self._lane.takes(scope["path"]) and not self.in_service() and not self.transport.is_closing()
+
+    def _fast(self) -> FastRequest | None:
+        """The request whose head came last, if it is in the fast lane."""
+        cycle: object = self.cycle
+        return cycle if isinstance(cycle, FastRequest) else None
+
+    def on_body(self, body: bytes) -> None:
+        """Parser callback: a piece of a body."""
+        fast = self._fast()
+        if fast is None:
+            super().on_body(body)
+        else:
+            fast.on_body(body)
+
+    def on_message_complete(self) -> None:
+        """Parser callback: the request is wholly here."""
+        fast = self._fast()
+        if fast is None or self.parser.should_upgrade():
+            super().on_message_complete()
+            return
+        self._phase = Phase.IDLE
+        self._unseen_bytes = 0
+        fast.on_body_end()
+
+    def body_limit_s(self) -> float:
+        """How long a body may take."""
+        return super().body_limit_s() if self._fast() is None else self._settings.body_timeout_s
+
+    def _on_receive_timeout(self) -> None:
+        fast = self._fast()
+        if fast is None or self._phase is not Phase.BODY:
+            super()._on_receive_timeout()
+        else:
+            fast.on_body_timeout()
+
+    def pause_writing(self) -> None:
+        """The client does not take what was written."""
+        super().pause_writing()
+        serving: object = self._serving
+        if isinstance(serving, FastRequest):
+            serving.pause_writing()
+
+    def resume_writing(self) -> None:
+        """The client takes more."""
+        super().resume_writing()
+        serving: object = self._serving
+        if isinstance(serving, FastRequest):
+            serving.resume_writing()
+
+    def on_response_complete(self) -> None:
+        """An answer was written: forget its request, and go on with what was held back."""
+        serving: object = self._serving
+        if isinstance(serving, FastRequest) and self._phase is Phase.IDLE:
+            if self._fast() is serving:
+                self.cycle = None  # type: ignore[assignment]
+            self._serving = None
+        super().on_response_complete()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The client left, or the connection was closed."""
+        if self._fast() is not None:
+            self.cycle = None  # type: ignore[assignment]  # there is no application for uvicorn to wake
+        super().connection_lost(exc)

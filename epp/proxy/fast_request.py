@@ -1,0 +1,369 @@
+"""One relayed request without ASGI: driven by the callbacks of its client's and its endpoint's connections.
+
+It does what `RelayedRequest` does, with the same rules for heads, errors and ends; no task, queue or lock
+stands between a chunk of the endpoint and the client's socket.
+"""
+
+import asyncio
+import logging
+from collections.abc import Generator
+from typing import Final, Protocol
+
+from epp.director import EndReason, Target
+from epp.errors import EppError, FirstByteTimeoutError, InternalError, RequestTimeoutError, ShuttingDownError
+from epp.http import Headers, ResponseHead, UpstreamFailure
+from epp.proxy.arrival import arrival_of
+from epp.proxy.asgi import Scope
+from epp.proxy.ends import CLIENT_GONE, COMPLETE, End, ended_by
+from epp.proxy.errors import render_error
+from epp.proxy.fast_executions import FastExecutions
+from epp.proxy.heads import answer_headers, is_event_stream, naming_of, observer_of, upstream_request
+from epp.proxy.intake import BodyHold, announced_length, too_large
+from epp.proxy.relay import Relay
+from epp.proxy.transport import ClientTransport
+from epp.proxy.verdict import CUT_EVENT, reason_of_cut
+from epp.proxy.writer import AnswerWriter
+from epp.response import ResponseObserver, StoredResponseReader
+
+__all__ = ["ClientConnection", "FastRequest"]
+
+logger = logging.getLogger("epp.proxy")
+
+_NO_HEAD: Final = "an answer begins with its head"
+_PREPARED: Final = object()
+
+
+class ClientConnection(Protocol):
+    """What a request needs of the connection that it came on."""
+
+    transport: ClientTransport
+    loop: asyncio.AbstractEventLoop
+
+    @property
+    def default_headers(self) -> Headers:
+        """`server` and `date` of an answer that begins now."""
+        ...
+
+    @property
+    def write_paused(self) -> bool:
+        """The client does not take what was written."""
+        ...
+
+    def on_response_complete(self) -> None:
+        """The answer is written; the next request may begin."""
+        ...
+
+
+class FastRequest:
+    """One request; also what the connection knows as its cycle.
+
+    Attributes:
+        keep_alive: the connection serves on after the answer.
+        response_started: a byte was, or is about to be, written.
+        response_complete: the answer is written.
+        disconnected: nothing more can be written.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_around",
+        "_arrived",
+        "_body",
+        "_body_bytes",
+        "_body_read",
+        "_connection",
+        "_end",
+        "_exchange",
+        "_executions",
+        "_head",
+        "_headers",
+        "_hold",
+        "_naming",
+        "_observer",
+        "_relay",
+        "_request_id",
+        "_response_bytes",
+        "_scope",
+        "_stalled_since",
+        "_timer",
+        "_trusted",
+        "_writer",
+        "disconnected",
+        "keep_alive",
+        "response_complete",
+        "response_started",
+    )  # fmt: skip
+
+    def __init__(self, relay: Relay, connection: ClientConnection, scope: Scope, *, keep_alive: bool) -> None:
+        self._relay = relay
+        self._around = around = relay.around
+        self._connection = connection
+        self._scope = scope
+        self._headers: Headers = scope["headers"]
+        self.keep_alive = keep_alive
+        self.response_started = self.response_complete = self.disconnected = False
+        arrival = arrival_of(scope, around.new_request_id, around.gate, around.proxies)
+        self._request_id = arrival.request_id
+        self._trusted = arrival.trusted
+        self._head = arrival.head
+        self._exchange = around.director.open(arrival.head, around.now())
+        self._body: list[bytes] = []
+        self._body_bytes = 0
+        self._body_read = False
+        self._hold = BodyHold(around.budget)
+        self._executions: FastExecutions | None = None
+        self._writer: AnswerWriter | None = None
+        self._observer: ResponseObserver | None = None
+        self._naming: StoredResponseReader | None = None
+        self._response_bytes = 0
+        self._stalled_since: float | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._end: End | None = None
+        self._arrived = connection.loop.time()
+        self._begin(arrival.refusal or relay.begin(self))
+
+    def _begin(self, refusal: EppError | None) -> None:
+        if refusal is not None:
+            self._fail(refusal)
+        elif (announced_length(self._headers) or 0) > self._around.settings.max_request_bytes:
+            self._fail(too_large(self._around.settings.max_request_bytes))
+
+    # What the client's connection calls.
+
+    def on_body(self, data: bytes) -> None:
+        """The next piece of the request's body."""
+        if self._end is not None:
+            return
+        self._body_bytes += len(data)
+        max_bytes = self._around.settings.max_request_bytes
+        if self._body_bytes > max_bytes:
+            self._fail(too_large(max_bytes))
+            return
+        try:
+            self._hold.take(len(data))
+        except EppError as error:
+            self._fail(error)
+        else:
+            self._body.append(data)
+
+    def on_body_end(self) -> None:
+        """The body is complete."""
+        if self._end is not None:
+            return
+        self._body_read = True
+        total_s = self._around.settings.total_timeout_s
+        if total_s:
+            self._timer = self._connection.loop.call_at(self._arrived + total_s, self._on_total_timeout)
+        body, self._body = b"".join(self._body), []
+        steps = self._around.director.prepare(self._exchange, body, self._around.now())
+        self._prepare(steps, body)
+
+    def on_body_timeout(self) -> None:
+        """The body did not arrive in time."""
+        self._fail(RequestTimeoutError("the body of the request did not arrive in time"))
+
+    def disconnect(self) -> None:
+        """The client left, or its connection can no longer be used."""
+        self.disconnected = True
+        self._finish(CLIENT_GONE)
+
+    def abort(self) -> None:
+        """Cut the connection, so that the client can tell that its answer is not complete."""
+        self.disconnected = True
+        self._finish(CLIENT_GONE)
+        self._connection.transport.cut()
+
+    def pause_writing(self) -> None:
+        """The client does not take what was written."""
+        self._stalled_since = self._connection.loop.time()
+        if self._executions is not None:
+            self._executions.pause()
+
+    def resume_writing(self) -> None:
+        """The client takes more."""
+        self._stalled_since = None
+        if self._executions is not None:
+            self._executions.resume()
+
+    # What the relay calls.
+
+    def shut_down(self) -> None:
+        """End the request now: with an error if nothing was sent, else by cutting the answer."""
+        self._fail(ShuttingDownError("the router is shutting down"))
+
+    def cut_if_stalled(self, since: float) -> None:
+        """End the request if the client has taken nothing of its answer `since` then (time of the loop)."""
+        if self._stalled_since is not None and self._stalled_since < since:
+            self._conclude(End(EndReason.TIMEOUT))
+
+    # From the body to an endpoint.
+
+    def _prepare(self, steps: Generator[None, None, None], body: bytes) -> None:
+        """Parse and hash about a megabyte, and let others have their turn; then send the request."""
+        if self._end is not None:
+            return
+        try:
+            if next(steps, _PREPARED) is not _PREPARED:
+                self._connection.loop.call_soon(self._prepare, steps, body)
+                return
+            request = upstream_request(
+                self._scope,
+                self._request_id,
+                body,
+                trusted=self._trusted,
+                credentials=self._around.credentials,
+            )
+            around = self._around
+            self._executions = FastExecutions(around.director, around.pool, self._exchange, around.now, self)
+            self._executions.start(request)
+        except EppError as error:
+            self._fail(error)
+        except Exception as error:  # noqa: BLE001  the client is told, whatever it was
+            self.on_fault(error)
+
+    # What the executions call.
+
+    def on_answer(self, target: Target, head: ResponseHead) -> None:
+        """The answer begins."""
+        try:
+            self._begin_answer(target, head)
+        except Exception as error:  # noqa: BLE001  the client is told, whatever it was
+            self.on_fault(error)
+
+    def _begin_answer(self, target: Target, head: ResponseHead) -> None:
+        around, exchange = self._around, self._exchange
+        self._hold.release()
+        around.director.on_response_head(exchange, head.status, around.now())
+        self._observer = observer_of(head)
+        self._naming = naming_of(head, exchange.request)
+        wants_receipt = self._head.headers.get("x-epp-explain") == "1"
+        headers = answer_headers(
+            head,
+            request_id=self._request_id,
+            endpoint=target.address if around.settings.expose_endpoint else None,
+            decision=around.explain(exchange, self._scope) if wants_receipt else None,
+            added=around.director.response_headers(exchange),
+        )
+        connection = self._connection
+        self._writer = AnswerWriter(
+            connection.transport,
+            head.status,
+            connection.default_headers + headers,
+            close=not self.keep_alive,
+            event_stream=is_event_stream(head),
+        )
+        self.response_started = True
+        if connection.write_paused:
+            self.pause_writing()
+
+    def on_data(self, data: bytes) -> None:
+        """Bytes of the answer's body."""
+        if self._end is not None:
+            return
+        try:
+            self._answer().write(data)
+            self._observe(data)
+        except Exception as error:  # noqa: BLE001  the client is shown that its answer is not complete
+            self.on_fault(error)
+
+    def _observe(self, data: bytes) -> None:
+        if not self._response_bytes:
+            self._around.director.on_first_byte(self._exchange, self._around.now())
+        self._response_bytes += len(data)
+        if self._observer is not None:
+            self._observer.feed(data)
+        if self._naming is not None:
+            self._note_stored(self._naming.feed(data))
+
+    def _note_stored(self, response_id: str | None) -> None:
+        if response_id is not None:
+            self._around.director.on_stored_response(self._exchange, response_id, self._around.now())
+
+    def on_end(self) -> None:
+        """The answer is complete."""
+        if self._end is not None:
+            return
+        self._answer().end()
+        try:
+            self._finish(COMPLETE)
+        finally:
+            self._complete()
+
+    def on_cut(self, failure: UpstreamFailure) -> None:
+        """The answer broke off: the client gets what came, and is shown that it is not all."""
+        if self._end is not None:
+            return
+        if self._around.settings.stream_error_event and self._answer().event_stream:
+            self._answer().write(CUT_EVENT)
+        self._conclude(End(reason_of_cut(failure)))
+
+    def on_none(self, error: EppError) -> None:
+        """No endpoint has an answer."""
+        self._fail(error)
+
+    def _answer(self) -> AnswerWriter:
+        if self._writer is None:
+            raise AssertionError(_NO_HEAD)
+        return self._writer
+
+    # How it ends.
+
+    def _on_total_timeout(self) -> None:
+        self._fail(FirstByteTimeoutError("no answer within the total time"))
+
+    def on_fault(self, error: Exception) -> None:
+        """An exception that nobody expected."""
+        logger.error("request %s failed", self._request_id.decode("ascii"), exc_info=error)
+        self._fail(InternalError("internal error"))
+
+    def _fail(self, error: EppError) -> None:
+        self._conclude(ended_by(error))
+
+    def _conclude(self, end: End) -> None:
+        """End the request early, and tell the client what it does not know yet."""
+        if self._end is not None:
+            return
+        started = self.response_started
+        self._finish(end)
+        if started:
+            self.disconnected = True
+            self._connection.transport.cut()
+        elif end.error is not None:
+            self._send_error(end.error)
+
+    def _send_error(self, error: EppError) -> None:
+        connection = self._connection
+        # A client that does not read is given up when the error cannot be delivered either.
+        close = connection.write_paused or not (self._body_read and self.keep_alive)
+        answer = render_error(error, self._request_id, close=close)
+        connection.transport.write(answer.as_http11(connection.default_headers))
+        self.keep_alive = not close
+        self._complete()
+
+    def _complete(self) -> None:
+        self.response_started = self.response_complete = True
+        if not self.keep_alive:
+            self._connection.transport.close()
+        self._connection.on_response_complete()
+
+    def _finish(self, end: End) -> None:
+        """Give everything back and tell the director, once."""
+        if self._end is not None:
+            return
+        self._end = end
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._executions is not None:
+            self._executions.release()
+            self._executions = None
+        self._hold.release()
+        self._relay.end(self)
+        self._body.clear()
+        self._around.director.on_end(
+            self._exchange,
+            end.reason,
+            self._around.now(),
+            usage=self._observer.finish() if self._observer is not None else None,
+            response_bytes=self._response_bytes,
+            error=None if self.response_started else end.error,
+        )
