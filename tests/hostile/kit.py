@@ -10,12 +10,15 @@ from typing import Self
 
 from epp.director import Target
 from epp.http import UpstreamPool, UpstreamSettings
-from epp.proxy import ProxySettings, Relay
+from epp.proxy import FastLane, ProxySettings, Relay
 from tests.proxy.harness import PATIENCE_S, Door, RawClient, ScriptedDirector
 from tests.proxy.upstream import ScriptedUpstream
 
 # What a door needs to relay through each lane.
-LANES = {"asgi": lambda _relay: {}}
+LANES = {
+    "asgi": lambda _relay: {},
+    "fast": lambda relay: {"lane": FastLane(relay, lambda _path: True)},
+}
 
 
 @dataclass(frozen=True)
