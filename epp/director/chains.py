@@ -2,6 +2,7 @@
 
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypedDict
 
 from epp.director.tokens import TokenRatios
 from epp.director.views import TierView
@@ -9,7 +10,10 @@ from epp.prefix import PrefixIndex, chain_seed, hash_chain
 from epp.request.types import InferenceRequest, Prompt
 from epp.scheduling.contracts import NO_MATCH, PrefixMatch
 
-__all__ = ["PromptChains", "block_tokens", "chain_summary", "hash_prompts", "match_views", "unhashed_bytes"]
+__all__ = [
+    "PromptChains", "block_tokens", "chain_summary", "first_chain", "hash_prompts", "match_views",
+    "unhashed_bytes",
+]  # fmt: skip
 
 Chain = Sequence[int]
 
@@ -118,6 +122,20 @@ def match_views(
             total = sum(len(chain) for chain in chains.of(view))
             matches[view.name] = PrefixMatch(segments, total, block_tokens[size])
     return matches
+
+
+class _FirstChain(TypedDict):
+    chain: Chain
+    chain_block_tokens: float
+
+
+def first_chain(chains: PromptChains | None, block_tokens: Mapping[int, float]) -> _FirstChain:
+    """The first prompt's hashes as a cycle has them, in the finest blocks there are."""
+    if chains is None or not chains.by_block_bytes:
+        return {"chain": (), "chain_block_tokens": 0.0}
+    size = min(chains.by_block_bytes)
+    of_prompts = chains.by_block_bytes[size]
+    return {"chain": of_prompts[0] if of_prompts else (), "chain_block_tokens": block_tokens[size]}
 
 
 def unhashed_bytes(view: TierView, chains: PromptChains) -> int:

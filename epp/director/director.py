@@ -7,6 +7,7 @@ from typing import Final
 from epp.director.chains import (
     PromptChains,
     block_tokens,
+    first_chain,
     hash_prompts,
     match_views,
     prompt_tokens,
@@ -177,7 +178,7 @@ class Director:
             now=now,
             full=full,
             headers=exchange.head.headers,
-            family=chains.family if chains is not None else None,
+            **first_chain(chains, exchange.block_tokens),
         )
 
     def pick(self, exchange: Exchange, now: float) -> Target:

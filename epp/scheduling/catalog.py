@@ -35,6 +35,7 @@ from epp.scheduling.scorers.session_affinity import (
     build_session_affinity,
 )
 from epp.scheduling.scorers.token_load import TokenLoadParameters, TokenLoadScorer
+from epp.scheduling.scorers.ttft_cost import TtftCostParameters, TtftCostScorer
 
 __all__ = ["scheduling_types"]
 
@@ -142,6 +143,13 @@ def _load_scorers() -> list[PluginType]:
             TokenLoadParameters,
             TokenLoadScorer.build,
             "Fewer uncached prompt tokens to compute, this request's included.",
+        ),
+        PluginType(
+            TtftCostScorer.type,
+            scorer,
+            TtftCostParameters,
+            TtftCostScorer.build,
+            "The endpoint with the earliest predicted first token.",
         ),
     ]
 
