@@ -1,12 +1,13 @@
 """Recorded traffic as a workload: public traces, and this router's own access log.
 
 Formats are told apart by their fields: Mooncake (JSON lines: timestamp in ms, input_length, output_length,
-hash_ids of 512 tokens), Qwen-Bailian (the same in seconds, hash_ids of 16 tokens), Weka (hash_ids of 64 tokens), the
-Azure traces (CSV without prefixes), and epp's access log (the `chain` of a record stands for 512 tokens each).
+hash_ids of 512 tokens), Qwen-Bailian (the same in seconds, hash_ids of 16 tokens), Weka (hash_ids of 64
+tokens), the Azure traces (CSV without prefixes), and epp's access log (the `chain` of a record stands for 512
+tokens each).
 """
 
 import csv
-import datetime
+import datetime as dt
 import gzip
 import io
 import json
@@ -157,7 +158,7 @@ def _access_log(fields: Mapping[str, Any]) -> _Entry | None:
         prompt = fields.get("prompt_tokens_estimated")
     if not prompt or not output:
         return None
-    when = datetime.datetime.fromisoformat(str(fields["time"]))
+    when = dt.datetime.fromisoformat(str(fields["time"]))
     return _Entry(
         when.timestamp(), int(prompt), int(output), tuple(fields.get("chain") or ()), _ACCESS_LOG_TOKENS
     )
@@ -169,7 +170,7 @@ def _azure(text: str) -> Iterator[_Entry]:
         try:
             moment = row["TIMESTAMP"]
             # More digits than Python's dates take.
-            when = datetime.datetime.fromisoformat(moment[:26]).replace(tzinfo=datetime.UTC)
+            when = dt.datetime.fromisoformat(moment[:26]).replace(tzinfo=dt.UTC)
             prompt, output = int(row["ContextTokens"]), int(row["GeneratedTokens"])
         except (ValueError, KeyError, TypeError) as error:
             raise ValueError(f"line {number} is no request of an Azure trace: {error}") from None

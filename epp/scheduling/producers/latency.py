@@ -3,11 +3,11 @@
     time to first token = fixed + token * effective + load * loaded        in seconds
     effective = miss + miss * (hit + miss / 2) / 39,000
 
-with `miss` tokens to compute, `hit` tokens before them and `loaded` tokens to fetch from a CPU tier. A token that
-attends to 39,000 others costs twice as much as one that attends to none: so it is for Qwen3-32B, and within a factor
-of two for dense models of 8B to 70B. The three coefficients start at figures of Qwen3-32B on two H100 and move by
-recursive least squares with forgetting, so that nothing needs to be configured, and another GPU, model or link is
-learned from its first answers.
+with `miss` tokens to compute, `hit` tokens before them and `loaded` tokens to fetch from a CPU tier. A token
+that attends to 39,000 others costs twice as much as one that attends to none: so it is for Qwen3-32B, and
+within a factor of two for dense models of 8B to 70B. The three coefficients start at figures of Qwen3-32B on
+two H100 and move by recursive least squares with forgetting, so that nothing needs to be configured, and
+another GPU, model or link is learned from its first answers.
 """
 
 from dataclasses import dataclass, field

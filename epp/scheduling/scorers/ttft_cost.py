@@ -67,11 +67,11 @@ class TtftCostScorer:
 
     Formula: cost = max(queue, memory) + prefill + harm + price, in seconds;
     score = (least + 20 ms) / (cost + 20 ms).
-    queue: predicted prefill of this router's requests there that have no first token yet; memory: until enough
-    KV blocks are free, by the expected ends of answers under way; prefill: of what no tier holds, and the fetch
-    of what only the CPU tier does; harm: decodeHarm * prefill * answers under way; price: memoryPrice * share of
-    the KV cache that the request takes * share that is taken * how long an answer takes. Times are learned from
-    first tokens, by model.
+    queue: predicted prefill of this router's requests there that have no first token yet; memory: until
+    enough KV blocks are free, by the expected ends of answers under way; prefill: of what no tier holds, and
+    the fetch of what only the CPU tier does; harm: decodeHarm * prefill * answers under way; price:
+    memoryPrice * share of the KV cache that the request takes * share that is taken * how long an answer
+    takes. Times are learned from first tokens, by model.
     Missing data: an endpoint that does not tell its KV capacity has memory 0.
     Ties: equal costs give equal scores. Where a request has waited for maxWait, the wait counts as queue.
     """
