@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal, Protocol, runtime_checkable
 
+import msgspec
+
 from epp.endpoints.ledger import Ledger
 from epp.endpoints.types import Endpoint
 from epp.request.types import InferenceRequest
@@ -26,8 +28,7 @@ __all__ = [
 Volatility = Literal["snapshot", "request"]
 
 
-@dataclass(frozen=True, slots=True)
-class PrefixMatch:
+class PrefixMatch(msgspec.Struct, frozen=True):
     """How much of the request's prefix each endpoint holds in one view of the index.
 
     `segments` are (mask, blocks): every endpoint whose slot bit is in `mask` holds exactly `blocks` leading
@@ -42,8 +43,10 @@ class PrefixMatch:
 
     def blocks(self, slot: int) -> int:
         """Leading blocks that the endpoint in `slot` holds."""
-        bit = 1 << slot
-        return next((blocks for mask, blocks in self.segments if mask & bit), 0)
+        for mask, blocks in self.segments:
+            if mask >> slot & 1:
+                return blocks
+        return 0
 
 
 NO_MATCH = PrefixMatch()
@@ -66,8 +69,7 @@ class Cycle:
         ledger: exact in-flight counts.
         headers: lower-case request headers that plugins may read.
         now: monotonic seconds.
-        chain: block hashes of the first prompt, each standing for the whole prefix; empty where none is
-        hashed.
+        chain: block hashes of the first prompt, each standing for the whole prefix; empty where there are none.
         chain_block_tokens: what one of its blocks is worth.
     """
 
@@ -162,8 +164,7 @@ class ResponseHeaderPlugin(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ScoredColumn:
+class ScoredColumn(msgspec.Struct, frozen=True, eq=False):
     """A scorer's clamped column before weighting, kept by reference for the receipt."""
 
     scorer: str
@@ -187,8 +188,7 @@ class Picker(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Narrowing:
+class Narrowing(msgspec.Struct, frozen=True, eq=False):
     """What a filter did: the candidates before it and after it."""
 
     filter: str
@@ -196,8 +196,7 @@ class Narrowing:
     after: tuple[Endpoint, ...]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ProfileResult:
+class ProfileResult(msgspec.Struct, frozen=True, eq=False):
     """What one profile decided. `order` yields candidates best first and may be consumed once.
 
     `narrowed` has the filters that dropped candidates, in order.
@@ -236,8 +235,7 @@ class ProfileHandler(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Decision:
+class Decision(msgspec.Struct, frozen=True, eq=False):
     """The scheduler's answer: the primary profile's result and the cycle it was made from."""
 
     cycle: Cycle
