@@ -2,6 +2,7 @@
 
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from functools import lru_cache
+from typing import TypedDict
 
 import msgspec
 
@@ -15,6 +16,7 @@ __all__ = [
     "PromptChains",
     "block_tokens",
     "chain_summary",
+    "first_chain",
     "hash_prompts",
     "match_views",
     "unhashed_bytes",
@@ -162,6 +164,20 @@ def match_views(
             segments = _summed([by_view[place] for by_view in per_prompt])
             matches[view.name] = PrefixMatch(segments, chains.cut(view).blocks, block_tokens[size])
     return matches
+
+
+class _FirstChain(TypedDict):
+    chain: Chain
+    chain_block_tokens: float
+
+
+def first_chain(chains: PromptChains | None, block_tokens: Mapping[int, float]) -> _FirstChain:
+    """The first prompt's hashes as a cycle has them, in the finest blocks there are."""
+    if chains is None or not chains.by_block_bytes:
+        return {"chain": (), "chain_block_tokens": 0.0}
+    size = min(chains.by_block_bytes)
+    of_prompts = chains.by_block_bytes[size]
+    return {"chain": of_prompts[0] if of_prompts else (), "chain_block_tokens": block_tokens[size]}
 
 
 def unhashed_bytes(view: TierView, chains: PromptChains) -> int:

@@ -8,6 +8,7 @@ import msgspec
 
 from epp.director.chains import (
     block_tokens,
+    first_chain,
     hash_prompts,
     match_views,
     prompt_tokens,
@@ -167,7 +168,7 @@ class Director:
             now=now,
             full=full,
             headers=exchange.head.headers,
-            family=chains.family if chains is not None else None,
+            **first_chain(chains, exchange.block_tokens),
         )
 
     def _candidates(
