@@ -1,7 +1,7 @@
 """The last decisions, kept by reference and rendered when somebody asks."""
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from itertools import islice
 from typing import Any, Final
@@ -44,9 +44,10 @@ class DecisionLog:
             record = replace(record, path=record.path[:_LONGEST_PATH])
         self._records.append((self._wall(), record))
 
-    def render(self, limit: int) -> list[dict[str, Any]]:
+    def render(self, limit: int) -> Iterator[dict[str, Any]]:
         """The newest `limit`, newest first: the access log's fields, and `receipt` (None: no decision)."""
-        return [self._render(wall, record) for wall, record in islice(reversed(self._records), limit)]
+        newest = list(islice(reversed(self._records), limit))
+        return (self._render(wall, record) for wall, record in newest)
 
     def _render(self, wall: float, record: RequestRecord) -> dict[str, Any]:
         fields = msgspec.structs.asdict(access_line(record, iso_utc(wall)))
