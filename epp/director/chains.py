@@ -1,7 +1,10 @@
 """From prompts to block hash chains, and from the index to matches."""
 
 from collections.abc import Generator, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from functools import lru_cache
+from typing import TypedDict
+
+import msgspec
 
 from epp.director.tokens import TokenRatios
 from epp.director.views import TierView
@@ -9,7 +12,15 @@ from epp.prefix import PrefixIndex, chain_seed, hash_chain
 from epp.request.types import InferenceRequest, Prompt
 from epp.scheduling.contracts import NO_MATCH, PrefixMatch
 
-__all__ = ["PromptChains", "block_tokens", "chain_summary", "hash_prompts", "match_views", "unhashed_bytes"]
+__all__ = [
+    "PromptChains",
+    "block_tokens",
+    "chain_summary",
+    "first_chain",
+    "hash_prompts",
+    "match_views",
+    "unhashed_bytes",
+]
 
 Chain = Sequence[int]
 
@@ -20,8 +31,14 @@ _MAX_CHAINS = 64
 _TURN_BYTES = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class PromptChains:
+class Cut(msgspec.Struct, frozen=True):
+    """What one view takes of a request: the chains up to its cap, and their blocks together."""
+
+    chains: tuple[Chain, ...]
+    blocks: int
+
+
+class PromptChains(msgspec.Struct, frozen=True):
     """The chains of a request's prompts, by block size in bytes.
 
     Of many prompts the first 64 have chains; the others count as text that is not hashed.
@@ -32,14 +49,27 @@ class PromptChains:
     token_ids: bool
     family: int | None
     data_bytes: int
+    _cuts: dict[tuple[int, int | None], Cut] = msgspec.field(default_factory=dict)  # asked for many times
+
+    def cut(self, view: TierView) -> Cut:
+        """The chains for `view`, cut at its cap."""
+        key = (view.block_bytes, view.max_blocks)
+        known = self._cuts.get(key)
+        if known is None:
+            known = self._cuts[key] = _cut(self.by_block_bytes[view.block_bytes], view.max_blocks)
+        return known
 
     def of(self, view: TierView) -> tuple[Chain, ...]:
         """The chains for `view`, cut at its cap."""
-        chains = self.by_block_bytes[view.block_bytes]
-        cap = view.max_blocks
-        if cap is None or all(len(chain) <= cap for chain in chains):
-            return chains
-        return tuple(chain[:cap] for chain in chains)
+        return self.cut(view).chains
+
+
+def _cut(chains: tuple[Chain, ...], cap: int | None) -> Cut:
+    lengths = [len(chain) for chain in chains]
+    if cap is not None and max(lengths, default=0) > cap:
+        chains = tuple(chain[:cap] for chain in chains)
+        lengths = [len(chain) for chain in chains]
+    return Cut(chains, sum(lengths))
 
 
 def _caps(views: Iterable[TierView]) -> dict[int, int | None]:
@@ -54,7 +84,14 @@ def _caps(views: Iterable[TierView]) -> dict[int, int | None]:
 
 
 def _seed(prompt: Prompt, base: str, adapter: str, salt: str) -> int:
-    return chain_seed(base, adapter, salt, "ids" if prompt.token_ids else "text")
+    kind = "ids" if prompt.token_ids else "text"
+    # Salts are the clients' and without number; names of models are few.
+    return chain_seed(base, adapter, salt, kind) if salt else _unsalted_seed(base, adapter, kind)
+
+
+@lru_cache(256)
+def _unsalted_seed(base: str, adapter: str, kind: str) -> int:
+    return chain_seed(base, adapter, "", kind)
 
 
 def hash_prompts(
@@ -87,20 +124,20 @@ def hash_prompts(
         by_block_bytes,
         token_ids=any(p.token_ids for p in request.prompts),
         family=first,
-        data_bytes=sum(len(p.data) for p in request.prompts),
+        data_bytes=sum([len(p.data) for p in request.prompts]),
     )
 
 
 def prompt_tokens(request: InferenceRequest, ratio: float) -> int:
     """Estimated length of all prompts, `ratio` being bytes per token of text."""
-    ids = sum(len(p.data) for p in request.prompts if p.token_ids)
-    text = sum(len(p.data) for p in request.prompts if not p.token_ids)
+    ids = sum([len(p.data) for p in request.prompts if p.token_ids])
+    text = text_bytes(request)
     return ids // _TOKEN_ID_BYTES + int(text / ratio)
 
 
 def text_bytes(request: InferenceRequest) -> int:
     """Bytes of the prompts that are text."""
-    return sum(len(p.data) for p in request.prompts if not p.token_ids)
+    return sum([len(p.data) for p in request.prompts if not p.token_ids])
 
 
 def block_tokens(chains: PromptChains, ratios: TokenRatios, model: str) -> dict[int, float]:
@@ -125,14 +162,27 @@ def match_views(
         per_prompt = [index.match(chain, numbers) for chain in chains.by_block_bytes[size]]
         for place, view in enumerate(alike):
             segments = _summed([by_view[place] for by_view in per_prompt])
-            total = sum(len(chain) for chain in chains.of(view))
-            matches[view.name] = PrefixMatch(segments, total, block_tokens[size])
+            matches[view.name] = PrefixMatch(segments, chains.cut(view).blocks, block_tokens[size])
     return matches
+
+
+class _FirstChain(TypedDict):
+    chain: Chain
+    chain_block_tokens: float
+
+
+def first_chain(chains: PromptChains | None, block_tokens: Mapping[int, float]) -> _FirstChain:
+    """The first prompt's hashes as a cycle has them, in the finest blocks there are."""
+    if chains is None or not chains.by_block_bytes:
+        return {"chain": (), "chain_block_tokens": 0.0}
+    size = min(chains.by_block_bytes)
+    of_prompts = chains.by_block_bytes[size]
+    return {"chain": of_prompts[0] if of_prompts else (), "chain_block_tokens": block_tokens[size]}
 
 
 def unhashed_bytes(view: TierView, chains: PromptChains) -> int:
     """Bytes of the prompts that no block of `view` stands for: their tails, and what is beyond its cap."""
-    return chains.data_bytes - view.block_bytes * sum(len(chain) for chain in chains.of(view))
+    return chains.data_bytes - view.block_bytes * chains.cut(view).blocks
 
 
 def _summed(per_prompt: list[list[tuple[int, int]]]) -> tuple[tuple[int, int], ...]:

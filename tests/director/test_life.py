@@ -519,7 +519,7 @@ def test_the_record_tells_the_whole_story():
     assert (record.arrived, record.first_byte_at, record.ended_at) == (3.0, 4.0, 4.0)
     assert record.usage == usage(720, 5, 704)
     assert record.decision_s == 1
-    assert record.prepare_s == 3
+    assert record.prepare_s == 1
     assert len(record.chain) == 1  # 720 tokens are one full 512
     assert record.endpoint == exchange.target.address
 
@@ -567,7 +567,7 @@ def test_usage_without_an_answer_length_teaches_bytes_per_token_alone():
     pool.serve(PROMPT, usage=usage(960, completion=None))
 
     assert pool.core.state.ratios.bytes_per_token("m") == pytest.approx(3.0, abs=0.01)
-    assert pool.director._outputs.expected("m", None) == 128
+    assert pool.director._learning._outputs.expected("m", None) == 128
 
 
 def test_the_time_of_preparing_leaves_out_what_happened_between_its_steps():
