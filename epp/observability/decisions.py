@@ -2,7 +2,6 @@
 
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from itertools import islice
 from typing import Any, Final
 
@@ -41,7 +40,7 @@ class DecisionLog:
         if record.decision is not None:
             _forget_content(record.decision.cycle)
         if len(record.path) > _LONGEST_PATH:
-            record = replace(record, path=record.path[:_LONGEST_PATH])
+            record = msgspec.structs.replace(record, path=record.path[:_LONGEST_PATH])
         self._records.append((self._wall(), record))
 
     def render(self, limit: int) -> Iterator[dict[str, Any]]:

@@ -24,7 +24,7 @@ def test_names_that_clients_make_up_teach_no_more_than_a_thousand_models():
         pool.records.clear()
 
     assert len(pool.core.state.ratios.models()) == 1024
-    assert len(pool.director._outputs._means.all()) == 1024
+    assert len(pool.director._learning._outputs._means.all()) == 1024
 
 
 async def test_a_name_longer_than_any_is_400_and_stands_nowhere(stage):
