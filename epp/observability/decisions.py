@@ -74,9 +74,13 @@ class DecisionLog:
 
 
 def _forget_content(cycle: Cycle) -> None:
-    """Take prompts and headers out of a cycle whose request has ended; all that refers to it loses them."""
+    """Take prompts and headers out of a cycle whose request has ended; all that refers to it loses them.
+
+    The chain of a long prompt goes too: a thousand of them would be 80 MB.
+    """
     request = cycle.request
     cycle.headers = {}
+    cycle.chain = ()
     cycle.request = InferenceRequest(
         api=request.api,
         model=request.model,

@@ -99,10 +99,12 @@ def test_neither_prompts_nor_credentials_stay_in_memory():
     world = World()
     log = log_with(world)
     record = world.record()
+    cycle = record.decision.cycle
+    cycle.chain = (1, 2, 3)
     kept = log.observe(record)
     assert kept is None
 
-    cycle = record.decision.cycle
+    assert cycle.chain == ()
     assert (cycle.request.prompts, cycle.request.salt, cycle.headers) == ((), "", {})
     assert (cycle.request.model, cycle.request.body_bytes, cycle.request.stream) == ("m", 1300, True)
     assert SENTINEL not in json.dumps(rendered(log, 1))
