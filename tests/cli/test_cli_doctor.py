@@ -164,6 +164,6 @@ async def test_endpoints_over_tls_are_asked_as_the_router_asks_them(write, capsy
         faulty = await doctor("--endpoint", endpoint.url, "--settings", "faulty.yaml")
 
     assert (without, faulty) == (3, 2)
-    assert "unreachable" not in {finding["code"] for finding in known["findings"]}
-    assert "unreachable" in {finding["code"] for finding in unknown["findings"]}
+    assert "endpoint-unreachable" not in {finding["code"] for finding in known["findings"]}
+    assert "endpoint-unreachable" in {finding["code"] for finding in unknown["findings"]}
     assert "upstream.tls" in capsys.readouterr().err
