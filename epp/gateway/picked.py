@@ -15,6 +15,7 @@ from epp.errors import (
     OverloadedError,
     RequestTimeoutError,
     ShuttingDownError,
+    UpstreamProtocolError,
 )
 from epp.gateway.codec import Codec
 from epp.gateway.conversation import Action, Close, Conversation, Data, Decide, End, Fault, Head, Send
@@ -275,9 +276,13 @@ class PickedRequest:
         now, status = around.now(), status_of(event.headers)
         if event.served is not None:
             around.director.on_served(exchange, event.served)
-        around.director.on_response_head(exchange, status, now)
-        around.director.on_first_byte(exchange, now)
-        if 200 <= status < 300:
+        if status is None:
+            error = UpstreamProtocolError("the answer has no status")
+            self._end(EndReason.UPSTREAM_ABORTED, error=error)
+        else:
+            around.director.on_response_head(exchange, status, now)
+            around.director.on_first_byte(exchange, now)
+        if status is not None and 200 <= status < 300:
             kind, coding = (value_of(event.headers, n) for n in (b"content-type", b"content-encoding"))
             self._observer = ResponseObserver(_text(kind), _text(coding))
         picked = exchange.target.address if exchange.target else None
