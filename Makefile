@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 JOBS   ?= auto
 
-.PHONY: run test lint format bench test-real docs clean
+.PHONY: run test lint format bench bench-smoke bench-micro test-real docs clean
 
 run: $(STAMP)  ## epp on port 8080 in front of four simulated vLLM servers
 	$(BIN)/epp demo
@@ -26,7 +26,15 @@ format: $(STAMP)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: $(STAMP)  ## micro-benchmarks of the index, the scheduler, the scrape and a shadow configuration
+bench: $(STAMP)  ## epp beside nginx and other routers, about 20 minutes: bench/results/
+	$(BIN)/python bench/run.py
+	$(BIN)/python bench/report.py
+
+bench-smoke: $(STAMP)  ## a minute: where ratios and instruction counts slid since bench/results/latest.json
+	$(BIN)/python bench/smoke.py
+
+bench-micro: $(STAMP)  ## the decision, the index, the scheduler, pages of metrics and a shadow configuration alone
+	$(BIN)/python bench/decision.py
 	$(BIN)/python bench/index.py
 	$(BIN)/python bench/scheduling.py
 	$(BIN)/python bench/scrape.py

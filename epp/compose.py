@@ -229,6 +229,7 @@ class _Build:
             warn=self.warnings.append,
             scraped_at=partial(_scraped_at, self._table),
             scrape_interval_s=options.scrape_interval_s,
+            cpu_producers=frozenset(view.producer for view in config.views if view.tier == "cpu"),
         )
         plugins = {p.name: self._plugin(p, context) for p in config.plugins if p.kind in _BUILT}
         profiles = [_profile(p, plugins) for p in config.profiles]

@@ -23,6 +23,7 @@ COMMANDS: Final = {
     "doctor": "check endpoints against the configuration: what would blind a scorer",
     "explain": "show how one request would be scheduled",
     "sim-server": "run a simulated vLLM server",
+    "simulate": "run a modelled fleet behind the router, in virtual time",
     "demo": "run epp in front of four simulated servers",
     "tour": "show, step by step, what cache-aware routing gains",
 }

@@ -1,7 +1,9 @@
 """From prompts to block hash chains, and from the index to matches."""
 
 from collections.abc import Generator, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from functools import lru_cache
+
+import msgspec
 
 from epp.director.tokens import TokenRatios
 from epp.director.views import TierView
@@ -9,15 +11,29 @@ from epp.prefix import PrefixIndex, chain_seed, hash_chain
 from epp.request.types import InferenceRequest, Prompt
 from epp.scheduling.contracts import NO_MATCH, PrefixMatch
 
-__all__ = ["PromptChains", "block_tokens", "chain_summary", "hash_prompts", "match_views", "unhashed_bytes"]
+__all__ = [
+    "PromptChains",
+    "block_tokens",
+    "chain_summary",
+    "hash_prompts",
+    "match_views",
+    "next_or_result",
+    "unhashed_bytes",
+]
 
 Chain = Sequence[int]
 
 _TOKEN_ID_BYTES = 4
 
 
-@dataclass(frozen=True, slots=True)
-class PromptChains:
+class Cut(msgspec.Struct, frozen=True):
+    """What one view takes of a request: the chains up to its cap, and their blocks together."""
+
+    chains: tuple[Chain, ...]
+    blocks: int
+
+
+class PromptChains(msgspec.Struct, frozen=True):
     """The chains of all prompts of a request, by block size in bytes.
 
     `family` is the first block's hash, `data_bytes` the length of all prompts together, hashed or not.
@@ -27,14 +43,27 @@ class PromptChains:
     token_ids: bool
     family: int | None
     data_bytes: int
+    _cuts: dict[tuple[int, int | None], Cut] = msgspec.field(default_factory=dict)  # asked for many times
+
+    def cut(self, view: TierView) -> Cut:
+        """The chains for `view`, cut at its cap."""
+        key = (view.block_bytes, view.max_blocks)
+        known = self._cuts.get(key)
+        if known is None:
+            known = self._cuts[key] = _cut(self.by_block_bytes[view.block_bytes], view.max_blocks)
+        return known
 
     def of(self, view: TierView) -> tuple[Chain, ...]:
         """The chains for `view`, cut at its cap."""
-        chains = self.by_block_bytes[view.block_bytes]
-        cap = view.max_blocks
-        if cap is None or all(len(chain) <= cap for chain in chains):
-            return chains
-        return tuple(chain[:cap] for chain in chains)
+        return self.cut(view).chains
+
+
+def _cut(chains: tuple[Chain, ...], cap: int | None) -> Cut:
+    lengths = [len(chain) for chain in chains]
+    if cap is not None and max(lengths, default=0) > cap:
+        chains = tuple(chain[:cap] for chain in chains)
+        lengths = [len(chain) for chain in chains]
+    return Cut(chains, sum(lengths))
 
 
 def _caps(views: Iterable[TierView]) -> dict[int, int | None]:
@@ -49,7 +78,14 @@ def _caps(views: Iterable[TierView]) -> dict[int, int | None]:
 
 
 def _seed(prompt: Prompt, base: str, adapter: str, salt: str) -> int:
-    return chain_seed(base, adapter, salt, "ids" if prompt.token_ids else "text")
+    kind = "ids" if prompt.token_ids else "text"
+    # Salts are the clients' and without number; names of models are few.
+    return chain_seed(base, adapter, salt, kind) if salt else _unsalted_seed(base, adapter, kind)
+
+
+@lru_cache(256)
+def _unsalted_seed(base: str, adapter: str, kind: str) -> int:
+    return chain_seed(base, adapter, "", kind)
 
 
 def hash_prompts(
@@ -77,20 +113,29 @@ def hash_prompts(
         by_block_bytes,
         token_ids=any(p.token_ids for p in request.prompts),
         family=first,
-        data_bytes=sum(len(p.data) for p in request.prompts),
+        data_bytes=sum([len(p.data) for p in request.prompts]),
     )
+
+
+def next_or_result(steps: Generator[None, None, PromptChains]) -> PromptChains | None:
+    """Drive `steps` to its next pause (None) or to its end."""
+    try:
+        next(steps)
+    except StopIteration as done:
+        return done.value  # type: ignore[no-any-return]
+    return None
 
 
 def prompt_tokens(request: InferenceRequest, ratio: float) -> int:
     """Estimated length of all prompts, `ratio` being bytes per token of text."""
-    ids = sum(len(p.data) for p in request.prompts if p.token_ids)
-    text = sum(len(p.data) for p in request.prompts if not p.token_ids)
+    ids = sum([len(p.data) for p in request.prompts if p.token_ids])
+    text = text_bytes(request)
     return ids // _TOKEN_ID_BYTES + int(text / ratio)
 
 
 def text_bytes(request: InferenceRequest) -> int:
     """Bytes of the prompts that are text."""
-    return sum(len(p.data) for p in request.prompts if not p.token_ids)
+    return sum([len(p.data) for p in request.prompts if not p.token_ids])
 
 
 def block_tokens(chains: PromptChains, ratios: TokenRatios, model: str) -> dict[int, float]:
@@ -115,14 +160,13 @@ def match_views(
         per_prompt = [index.match(chain, numbers) for chain in chains.by_block_bytes[size]]
         for place, view in enumerate(alike):
             segments = _summed([by_view[place] for by_view in per_prompt])
-            total = sum(len(chain) for chain in chains.of(view))
-            matches[view.name] = PrefixMatch(segments, total, block_tokens[size])
+            matches[view.name] = PrefixMatch(segments, chains.cut(view).blocks, block_tokens[size])
     return matches
 
 
 def unhashed_bytes(view: TierView, chains: PromptChains) -> int:
     """Bytes of the prompts that no block of `view` stands for: their tails, and what is beyond its cap."""
-    return chains.data_bytes - view.block_bytes * sum(len(chain) for chain in chains.of(view))
+    return chains.data_bytes - view.block_bytes * chains.cut(view).blocks
 
 
 def _summed(per_prompt: list[list[tuple[int, int]]]) -> tuple[tuple[int, int], ...]:

@@ -192,7 +192,7 @@ def _anonymous_tokens(
     """
     worth = block_tokens[view.block_bytes]
     tail_tokens = unhashed_bytes(view, chains) * worth / view.block_bytes
-    hashed_tokens = sum(len(chain) for chain in chains.of(view)) * worth
+    hashed_tokens = chains.cut(view).blocks * worth
     answer_tokens = output_tokens if view.tier is Tier.GPU else 0
     block = engine_block_tokens(endpoint)
     whole_tokens = int(hashed_tokens + tail_tokens + answer_tokens) // block * block

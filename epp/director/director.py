@@ -1,14 +1,16 @@
 """The director: decides, keeps the books, and tells observers; it never touches a socket."""
 
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
+import msgspec
+
 from epp.director.chains import (
-    PromptChains,
     block_tokens,
     hash_prompts,
     match_views,
+    next_or_result,
     prompt_tokens,
     text_bytes,
 )
@@ -106,29 +108,17 @@ class Director:
                 exchange.state.views,
                 exchange.state.shadow_views,
             )
-            exchange.prepare_s += self._timer() - started
-            exchange.chains = yield from self._timed(exchange, steps)
-            started = self._timer()
+            while (chains := next_or_result(steps)) is None:
+                exchange.prepare_s += self._timer() - started
+                yield
+                started = self._timer()
+            exchange.chains = chains
             ratio = self.state.ratios.bytes_per_token(resolution.model, exchange.chains.family)
             exchange.prompt_tokens = prompt_tokens(request, ratio)
             exchange.text_bytes = text_bytes(request)
             # The hashes stand for the prompts from here on: a stream of minutes must not keep their text.
-            exchange.request = replace(request, prompts=())
+            exchange.request = msgspec.structs.replace(request, prompts=())
         exchange.prepare_s += self._timer() - started
-
-    def _timed(
-        self, exchange: Exchange, steps: Generator[None, None, PromptChains]
-    ) -> Generator[None, None, PromptChains]:
-        """Drive `steps`, counting the time inside them and not that of their pauses."""
-        while True:
-            started = self._timer()
-            try:
-                next(steps)
-            except StopIteration as done:
-                return done.value  # type: ignore[no-any-return]
-            finally:
-                exchange.prepare_s += self._timer() - started
-            yield
 
     def _resolve(self, request: InferenceRequest) -> Resolution:
         pool = self.state.table.pool
@@ -174,6 +164,7 @@ class Director:
             now=now,
             full=full,
             headers=exchange.head.headers,
+            family=chains.family if chains is not None else None,
         )
 
     def _candidates(
@@ -267,6 +258,8 @@ class Director:
         if failure.kind is FailureKind.CONNECT:
             exchange.executions -= 1
         self._mark(exchange, hold.endpoint, failure, now)
+        if exchange.decision is not None and failure.kind is not FailureKind.CLOSED_REUSED:
+            exchange.state.scheduler.on_ended(exchange.decision, now, None)
         repeat = may_repeat(
             failure,
             replay_safe=exchange.request.replay_safe,
@@ -338,6 +331,8 @@ class Director:
             exchange.first_byte_at = now
             if exchange.hold is not None:
                 exchange.state.claims.prefill_done(exchange.hold)
+                if exchange.decision is not None and exchange.hold.confirmed:
+                    exchange.state.scheduler.on_first_token(exchange.decision, now)
 
     def on_end(
         self,
@@ -355,7 +350,7 @@ class Director:
         exchange.ended = True
         if reason is EndReason.COMPLETE and exchange.hold is not None:
             self.unobserved.learn(exchange, now)
-        self._release(exchange, usage)
+        self._release(exchange, now, usage)
         self._tell(record_of(exchange, reason, now, usage=usage, response_bytes=response_bytes, error=error))
 
     def on_unobserved(self, exchange: Exchange, now: float) -> None:
@@ -366,7 +361,7 @@ class Director:
             return
         exchange.ended = True
         if exchange.hold is None:
-            self._release(exchange, None)
+            self._release(exchange, now)
         else:
             if exchange.status is None:
                 exchange.hold.confirmed = True  # most requests succeed
@@ -377,12 +372,15 @@ class Director:
         for observer in self.observers:
             observer(record)
 
-    def _release(self, exchange: Exchange, usage: Usage | None = None) -> None:
+    def _release(self, exchange: Exchange, now: float, usage: Usage | None = None) -> None:
+        output_tokens = usage.completion_tokens if usage else None
         if exchange.counted_as is not None:
             self.running.leave(exchange.counted_as)
         if exchange.hold is not None:
             self._learning.learn(exchange, usage)
-            self._finish(exchange, exchange.hold, usage.completion_tokens if usage else None)
+            self._finish(exchange, exchange.hold, output_tokens)
+        if exchange.decision is not None:
+            exchange.state.scheduler.on_ended(exchange.decision, now, output_tokens)
 
     def _finish(self, exchange: Exchange, hold: Hold, output_tokens: int | None) -> None:
         there = self.state.table.endpoint(hold.endpoint.address)

@@ -1,6 +1,6 @@
 """What the director tells its observers when a request's life has ended."""
 
-from dataclasses import dataclass
+import msgspec
 
 from epp.director.exclusions import NOBODY_RULED_OUT, RuledOut
 from epp.director.types import EndReason, FailureKind
@@ -12,8 +12,7 @@ from epp.scheduling.contracts import Decision
 __all__ = ["RequestRecord"]
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class RequestRecord:
+class RequestRecord(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     """One request, from its arrival to its end; emitted exactly once, when everything is released.
 
     It keeps references and renders nothing. Times are monotonic seconds of the director's callers; durations

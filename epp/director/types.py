@@ -2,13 +2,13 @@
 
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+import msgspec
 
 __all__ = ["EndReason", "Failure", "FailureKind", "RequestHead", "Target"]
 
 
-@dataclass(frozen=True, slots=True)
-class RequestHead:
+class RequestHead(msgspec.Struct, frozen=True):
     """What the director needs of a request's head. `path` has no query; header names are lower-case.
 
     `client` is the caller's address and `key_name` the name of its key, for logs; None where not known.
@@ -17,13 +17,12 @@ class RequestHead:
     request_id: str
     method: str
     path: str
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = msgspec.field(default_factory=dict)
     client: str | None = None
     key_name: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(msgspec.Struct, frozen=True):
     """Where to send the request. `fresh_connection`: do not reuse a pooled one."""
 
     address: str  # host:port, as in x-epp-endpoint
@@ -45,8 +44,7 @@ class FailureKind(enum.StrEnum):
     FIRST_BYTE_TIMEOUT = "first-byte-timeout"
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
+class Failure(msgspec.Struct, frozen=True):
     """One failed execution. `written`: a byte of the request may have reached the endpoint."""
 
     kind: FailureKind

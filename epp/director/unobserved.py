@@ -45,8 +45,8 @@ class _Counted:
 class Unobserved:
     """Holds what the ledger counts without knowing. All calls are short: each looks at one endpoint's."""
 
-    def __init__(self, ledger: Ledger, release: Callable[[Exchange], None]) -> None:
-        """`release` takes a request off the ledger."""
+    def __init__(self, ledger: Ledger, release: Callable[[Exchange, float], None]) -> None:
+        """`release` takes a request off the ledger at a time."""
         self._ledger = ledger
         self._release = release
         self._by_slot: dict[int, list[_Counted]] = {}
@@ -97,7 +97,7 @@ class Unobserved:
         surplus = len(settled) - max(0, told - observed)
         for over in settled[: max(0, surplus)]:
             self._learn(over.model, now - over.since)
-            self._end(over)
+            self._end(over, now)
 
     def tick(self, now: float) -> None:
         """Take off what is over by the clock; cheap when there is nothing."""
@@ -105,15 +105,15 @@ class Unobserved:
             fresh = now - self._scraped.get(slot, float("-inf")) <= PATIENCE * SETTLE_S
             for counted in list(self._by_slot[slot]):
                 if now >= (counted.given_up if fresh else counted.due):
-                    self._end(counted)
+                    self._end(counted, now)
 
-    def _end(self, counted: _Counted) -> None:
+    def _end(self, counted: _Counted, now: float) -> None:
         slot = counted.hold.endpoint.slot
         there = self._by_slot[slot]
         there.remove(counted)
         if not there:
             del self._by_slot[slot]
-        self._release(counted.exchange)
+        self._release(counted.exchange, now)
 
 
 def _model(exchange: Exchange) -> str:

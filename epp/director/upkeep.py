@@ -86,6 +86,7 @@ class Upkeep:
         """Periodic work in small steps; True when the index has nothing left to clean."""
         self._director.unobserved.tick(now)
         self._table.refresh_staleness(now, self._staleness_s())
+        self._table.publish()
         return self._index.sweep(_SWEEP_BUDGET)
 
     def _current(self, address: str, incarnation: int) -> Endpoint | None:

@@ -3,6 +3,8 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+import msgspec
+
 from epp.endpoints.types import Endpoint, ModelInfo, Pool
 from epp.errors import BadRequestError, ModelNotFoundError
 
@@ -11,8 +13,7 @@ __all__ = ["ModelCatalog", "Resolution"]
 _SHOWN = 200  # characters of a client's model name that an error repeats
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Resolution:
+class Resolution(msgspec.Struct, frozen=True, eq=False):
     """What a model name means in a pool.
 
     Attributes:

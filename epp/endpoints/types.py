@@ -20,11 +20,13 @@ class EndpointSpec:
     uid: str = ""  # pod uid where there is one
     name: str = ""
     namespace: str = ""
+    address: str = field(init=False, repr=False, compare=False)
+    """`host:port`, IPv6 in brackets: the name used in headers, labels and logs."""
 
-    @property
-    def address(self) -> str:
-        """`host:port`, IPv6 in brackets: the name used in headers, labels and logs."""
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+    def __post_init__(self) -> None:
+        """Put the address together once: it is asked for several times a request."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        object.__setattr__(self, "address", f"{host}:{self.port}")
 
     @property
     def url(self) -> str:

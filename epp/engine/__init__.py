@@ -3,9 +3,12 @@
 Pure: the time is an argument, nothing is shared with the router's own hashing.
 """
 
+from epp.engine.cpu_tier import CpuTier
 from epp.engine.engine import Engine
+from epp.engine.hardware import GPUS, MODELS, Gpu, ModelShape, kernel_latency, read_config
 from epp.engine.keys import block_keys, chain_seed
-from epp.engine.latency import LatencyProfile, LinearLatency, StepLoad
+from epp.engine.latency import KernelLatency, LatencyProfile, LinearLatency, StepLoad
+from epp.engine.run import StepRun
 from epp.engine.types import (
     EngineConfig,
     EngineCounters,
@@ -18,18 +21,27 @@ from epp.engine.types import (
 )
 
 __all__ = [
+    "GPUS",
+    "MODELS",
+    "CpuTier",
     "Engine",
     "EngineConfig",
     "EngineCounters",
     "EngineGauges",
     "EngineRequest",
     "FinishReason",
+    "Gpu",
+    "KernelLatency",
     "LatencyProfile",
     "LinearLatency",
+    "ModelShape",
     "StepLoad",
     "StepOutput",
     "StepResult",
+    "StepRun",
     "Timeline",
     "block_keys",
     "chain_seed",
+    "kernel_latency",
+    "read_config",
 ]

@@ -18,17 +18,16 @@ class CpuTier:
 
     def match(self, keys: Sequence[int]) -> int:
         """How many of the leading keys are held."""
-        for count, key in enumerate(keys):
-            if key not in self._held:
-                return count
-        return len(keys)
+        held = list(map(self._held.__contains__, keys))
+        return held.index(False) if False in held else len(held)
 
     def store(self, keys: Sequence[int]) -> int | None:
         """Write `keys` through and return how many were new.
 
         Room is made by evicting the least recently used. Keys that cannot all fit are not stored: None.
         """
-        new = [key for key in dict.fromkeys(keys) if key not in self._held]
+        held = self._held
+        new = [key for key in dict.fromkeys(keys) if key not in held]
         if len(new) > self.capacity:
             return None
         for _ in range(len(self._held) + len(new) - self.capacity):
@@ -38,9 +37,9 @@ class CpuTier:
 
     def touch(self, keys: Sequence[int]) -> None:
         """Mark a chain as used, deepest block first, so that tails are evicted before heads."""
-        for key in reversed(keys):
-            if key in self._held:
-                self._held.move_to_end(key)
+        move = self._held.move_to_end
+        for key in filter(self._held.__contains__, reversed(keys)):
+            move(key)
 
     def clear(self) -> None:
         """Forget everything."""

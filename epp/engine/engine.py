@@ -11,11 +11,12 @@ order.
 """
 
 from collections import deque
-from collections.abc import Iterable, MutableSequence
+from collections.abc import MutableSequence
 
 from epp.engine.cpu_tier import CpuTier
 from epp.engine.gpu_tier import GpuTier
-from epp.engine.latency import LatencyProfile, StepLoad
+from epp.engine.latency import LatencyProfile
+from epp.engine.run import Batch, StepRun, load_of, longest_run, run_of
 from epp.engine.sequence import Sequence
 from epp.engine.types import (
     EngineConfig,
@@ -29,23 +30,25 @@ from epp.engine.types import (
 
 __all__ = ["Engine"]
 
-Batch = list[tuple[Sequence, int]]
-
 
 class Engine:
     """One server. Not thread-safe; a driver owns it."""
 
-    def __init__(self, config: EngineConfig, latency: LatencyProfile) -> None:
+    def __init__(
+        self, config: EngineConfig, latency: LatencyProfile, cpu_tier: CpuTier | None = None
+    ) -> None:
+        """`cpu_tier` is given where several servers share one; None makes one of `config.cpu_blocks`."""
         self.config = config
         self.counters = EngineCounters()
         self._latency = latency
         self._gpu = GpuTier(config.usable_gpu_blocks)
-        self._cpu = CpuTier(config.cpu_blocks)
+        self._cpu = CpuTier(config.cpu_blocks) if cpu_tier is None else cpu_tier
         self._sequences: dict[str, Sequence] = {}
         self._waiting: deque[Sequence] = deque()
         self._running: list[Sequence] = []
         self._loading: list[Sequence] = []
         self._link_free_s = 0.0
+        self._step_load_s = 0.0  # of transfers that are part of the step being scheduled
 
     # ---------------------------------------------------------------- requests
 
@@ -128,16 +131,46 @@ class Engine:
 
         The outputs become known at `now + duration_s`, which is when the next step may begin.
         """
+        run = self.begin(now, most_steps=1)
+        return StepResult(duration_s=None, wake_s=self.wake_s) if run is None else self.finish(run)
+
+    @property
+    def wake_s(self) -> float | None:
+        """When the next transfer ends, None while there is none."""
+        return min((s.ready_s for s in self._loading if s.ready_s is not None), default=None)
+
+    def begin(self, now: float, most_steps: int | None = None) -> StepRun | None:
+        """Schedule the steps that begin at `now` and are alike, at most `most_steps`; None: nothing to do.
+
+        Until `finish` has been called for them, only `submit` may be, after which the driver calls
+        `StepRun.cut` with the time if the run is `open`.
+        """
         self._finish_loads(now)
+        self._step_load_s = 0.0
         batch, preempted = self._schedule_running()
         if not preempted or not batch:
             self._admit(batch, now)
         if not batch:
-            wake_s = min((s.ready_s for s in self._loading if s.ready_s is not None), default=None)
-            return StepResult(duration_s=None, wake_s=wake_s)
-        duration_s = self._latency.step_s(_load_of(batch))
-        outputs = self._complete(batch, now + duration_s)
-        return StepResult(duration_s, tuple(outputs), computed_tokens=sum(tokens for _, tokens in batch))
+            return None
+        steps = 1
+        if most_steps != 1 and not preempted:
+            steps = longest_run(batch, self._gpu.free_blocks, self.config.block_tokens)
+        run = run_of(batch, load_of(batch), self._latency, now, steps, self._step_load_s)
+        run.open = not self._waiting and len(self._running) < self.config.max_num_seqs
+        if self._loading and (wake_s := self.wake_s) is not None:
+            run.cut(wake_s)
+        return run
+
+    def finish(self, run: StepRun) -> StepResult:
+        """The steps have ended, at `run.end_s`: what came out of them."""
+        if run.steps > 1:
+            for sequence, _ in run.batch:
+                self._grow(sequence, run.steps - 1)
+                sequence.generated_tokens += run.steps - 1
+        outputs = self._complete(run)
+        return StepResult(
+            run.end_s - run.start_s, outputs, computed_tokens=sum(tokens for _, tokens in run.batch)
+        )
 
     def _finish_loads(self, now: float) -> None:
         """Put sequences whose transfer has ended at the head of the queue, oldest first."""
@@ -205,7 +238,7 @@ class Engine:
         size = self.config.block_tokens
         keys = sequence.matchable_keys(size)
         held = self._gpu.match(keys)
-        cpu_hits = self._cpu.match(keys[len(held) :])
+        cpu_hits = self._cpu_hits(keys, len(held))
         chunk_tokens = min(sequence.known_tokens - len(held) * size, budget)
         if self._gpu.count_free(held) + (cpu_hits or -(-chunk_tokens // size)) > self._gpu.free_blocks:
             return False
@@ -221,12 +254,23 @@ class Engine:
             self._start_load(sequence, cpu_hits, now)
         return True
 
+    def _cpu_hits(self, keys: tuple[int, ...], held: int) -> int:
+        """Blocks that the CPU tier can give beyond `held`, up to the last whole unit."""
+        if not self.config.cpu_blocks:
+            return 0
+        reach = held + self._cpu.match(keys[held:])
+        return max(0, reach - reach % self.config.cpu_unit_blocks - held)
+
     def _start_load(self, sequence: Sequence, blocks: int, now: float) -> None:
-        """Queue a transfer on the link, which serves one at a time."""
+        """Queue a transfer on the link, which serves one at a time, or make it part of this step."""
         size_bytes = blocks * self.config.block_tokens * self.config.kv_bytes_per_token
         seconds = self._latency.load_s(size_bytes)
-        self._link_free_s = max(now, self._link_free_s) + seconds
-        sequence.ready_s = self._link_free_s
+        if self.config.cpu_synchronous:
+            self._step_load_s += seconds
+            self._register(sequence)
+        else:
+            self._link_free_s = max(now, self._link_free_s) + seconds
+            sequence.ready_s = self._link_free_s
         self.counters.loads += 1
         self.counters.load_bytes += size_bytes
         self.counters.load_s += seconds
@@ -269,10 +313,13 @@ class Engine:
 
     def _register(self, sequence: Sequence) -> None:
         """Make blocks matchable that are full."""
-        full = min(sequence.computed_tokens // self.config.block_tokens, len(sequence.request.keys))
-        for index in range(sequence.registered_blocks, full):
-            self._gpu.register(sequence.blocks[index], sequence.request.keys[index])
-        sequence.registered_blocks = max(sequence.registered_blocks, full)
+        keys, known = sequence.request.keys, sequence.registered_blocks
+        if known == len(keys):
+            return
+        full = min(sequence.computed_tokens // self.config.block_tokens, len(keys))
+        if full > known:
+            self._gpu.register(sequence.blocks[known:full], keys[known:full])
+            sequence.registered_blocks = full
 
     def _release(self, sequence: Sequence) -> None:
         """Give all blocks back, tail first, so that the tail is evicted first."""
@@ -285,9 +332,11 @@ class Engine:
     def _write_through(self, sequence: Sequence) -> None:
         """Offer prompt blocks that are full to the CPU tier, then mark the whole path as used."""
         request = sequence.request
+        if not self.config.cpu_blocks or sequence.stored_blocks == len(request.keys):
+            return
         size = self.config.block_tokens
         full = min(min(sequence.computed_tokens, request.prompt_tokens) // size, len(request.keys))
-        if not self.config.cpu_blocks or full <= sequence.stored_blocks:
+        if full <= sequence.stored_blocks:
             return
         stored = self._cpu.store(request.keys[sequence.stored_blocks : full])
         self._cpu.touch(request.keys[:full])
@@ -300,19 +349,21 @@ class Engine:
 
     # ---------------------------------------------------------------- outputs
 
-    def _complete(self, batch: Batch, end_s: float) -> Iterable[StepOutput]:
-        """What the batch yields: a token for each sequence whose known tokens are all computed."""
+    def _complete(self, run: StepRun) -> tuple[StepOutput, ...]:
+        """What the batch yields: a token a step for each sequence whose known tokens are all computed."""
+        end_s = run.end_s
         outputs = []
-        for sequence, _ in batch:
+        for sequence, _ in run.batch:
             self._write_through(sequence)
             if sequence.remaining_tokens == 0:
-                outputs.append(self._emit(sequence, end_s))
-        return outputs
+                outputs.append(self._emit(sequence, end_s, run.steps))
+        return tuple(outputs)
 
-    def _emit(self, sequence: Sequence, end_s: float) -> StepOutput:
+    def _emit(self, sequence: Sequence, end_s: float, tokens: int) -> StepOutput:
+        """The last of `tokens` new tokens; the others are counted already."""
         request = sequence.request
         sequence.generated_tokens += 1
-        self.counters.generation += 1
+        self.counters.generation += tokens
         first = sequence.generated_tokens == 1
         elapsed_s = end_s - (sequence.arrival_s if first else sequence.last_token_s)
         sequence.last_token_s = end_s
@@ -326,7 +377,7 @@ class Engine:
             self._finish(sequence)
         return StepOutput(
             request.request_id,
-            new_tokens=1,
+            new_tokens=tokens,
             elapsed_s=elapsed_s,
             finish_reason=request.finish_reason if finished else None,
             timeline=sequence.timeline() if first or finished else None,
@@ -338,17 +389,3 @@ class Engine:
         else:
             self.counters.finished_length += 1
         self.abort(sequence.request.request_id)
-
-
-def _load_of(batch: Batch) -> StepLoad:
-    """Describe a batch whose tokens are already counted as computed."""
-    pairs = 0.0
-    decodes = 0
-    decode_context = 0
-    for sequence, tokens in batch:
-        if tokens == 1 and sequence.generated_tokens > 0:
-            decodes += 1
-            decode_context += sequence.computed_tokens
-        else:
-            pairs += tokens * (sequence.computed_tokens - tokens / 2)
-    return StepLoad(sum(tokens for _, tokens in batch), pairs, decodes, decode_context)

@@ -1,9 +1,9 @@
-"""How long a step and a transfer take: a port, and a linear model behind it."""
+"""How long a step and a transfer take: a port, and two models behind it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Protocol
 
-__all__ = ["LatencyProfile", "LinearLatency", "StepLoad"]
+__all__ = ["KernelLatency", "LatencyProfile", "LinearLatency", "StepLoad"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +64,60 @@ class LinearLatency:
             self.base_s
             + self.token_s * load.computed_tokens
             + self.pair_s * load.prefill_pairs
+            + self.context_s * load.decode_context_tokens
+        )
+
+    def load_s(self, size_bytes: int) -> float:
+        """Seconds that a transfer of `size_bytes` from the CPU tier takes on an idle link."""
+        return self.link_latency_s + size_bytes / self.link_bytes_per_s
+
+
+@dataclass(frozen=True, slots=True)
+class KernelLatency:
+    """Times composed from kernels: reading weights or computing, whichever is longer, plus attention.
+
+    step = overhead + max(read + read_token * m, compute + compute_token * m) + pair * prefill pairs
+           + (decode, if any sequence decodes) + context * tokens that decodes attend to
+
+    Attributes:
+        overhead_s: of a step, whatever it computes.
+        read_s, read_token_s: the step while reading the weights is what takes longest.
+        compute_s, compute_token_s: the step while computing is.
+        pair_s: attention of prefills, for each pair of tokens.
+        decode_s, context_s: attention of decodes: once, and for each token attended to.
+        link_bytes_per_s, link_latency_s: of a transfer from the CPU tier, for one GPU.
+    """
+
+    overhead_s: float
+    read_s: float
+    read_token_s: float
+    compute_s: float
+    compute_token_s: float
+    pair_s: float
+    decode_s: float
+    context_s: float
+    link_bytes_per_s: float = 40e9
+    link_latency_s: float = 0.005
+
+    def __post_init__(self) -> None:
+        for name in (f.name for f in fields(self) if f.name != "link_bytes_per_s"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name} must not be negative, got {getattr(self, name)}")
+        if self.link_bytes_per_s <= 0:
+            raise ValueError(f"link_bytes_per_s must be positive, got {self.link_bytes_per_s}")
+
+    def step_s(self, load: StepLoad) -> float:
+        """Seconds that a step takes."""
+        tokens = load.computed_tokens
+        linear_s = max(
+            self.read_s + self.read_token_s * tokens, self.compute_s + self.compute_token_s * tokens
+        )
+        decode_s = self.decode_s if load.decodes else 0.0
+        return (
+            self.overhead_s
+            + linear_s
+            + self.pair_s * load.prefill_pairs
+            + decode_s
             + self.context_s * load.decode_context_tokens
         )
 

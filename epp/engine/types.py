@@ -34,6 +34,10 @@ class EngineConfig:
         max_num_seqs: sequences in the running batch at most.
         max_num_batched_tokens: tokens computed in one step at most.
         kv_bytes_per_token: size of a token's keys and values on one GPU (131,072 is Llama-3.1-8B in bf16).
+        cpu_unit_blocks: a hit in the CPU tier ends at a multiple of so many blocks (LMCache: its chunk of 256
+            tokens).
+        cpu_synchronous: transfers from the CPU tier are part of the step that admits the sequence (LMCache)
+            instead of being waited for aside (native offload).
     """
 
     gpu_blocks: int = 4096
@@ -42,13 +46,21 @@ class EngineConfig:
     max_num_seqs: int = 256
     max_num_batched_tokens: int = 8192
     kv_bytes_per_token: int = 131_072
+    cpu_unit_blocks: int = 1
+    cpu_synchronous: bool = False
 
     def __post_init__(self) -> None:
         if self.gpu_blocks < 2:
             raise ValueError(f"gpu_blocks must be at least 2 (one is the null block), got {self.gpu_blocks}")
         if self.cpu_blocks < 0:
             raise ValueError(f"cpu_blocks must not be negative, got {self.cpu_blocks}")
-        for name in ("block_tokens", "max_num_seqs", "max_num_batched_tokens", "kv_bytes_per_token"):
+        for name in (
+            "block_tokens",
+            "max_num_seqs",
+            "max_num_batched_tokens",
+            "kv_bytes_per_token",
+            "cpu_unit_blocks",
+        ):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
 

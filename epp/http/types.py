@@ -5,6 +5,8 @@ import ssl
 from dataclasses import dataclass
 from typing import Protocol
 
+import msgspec
+
 __all__ = [
     "BodyStream", "BodyWriter", "ErrorKind", "Origin", "ResponseHead", "ResponseSink", "UpstreamExchange",
     "UpstreamFailure", "UpstreamRequest", "UpstreamSettings",
@@ -13,8 +15,7 @@ __all__ = [
 Headers = list[tuple[bytes, bytes]]
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
+class Origin(msgspec.Struct, frozen=True):
     """Where to connect. `scheme` is "http" or "https", `host` is without brackets, also for IPv6."""
 
     scheme: str
@@ -70,8 +71,7 @@ class BodyStream(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class UpstreamRequest:
+class UpstreamRequest(msgspec.Struct, frozen=True):
     """One request, ready to be written.
 
     `target` is path and query as bytes of the request line. `headers` are complete but for host,
@@ -89,8 +89,7 @@ class UpstreamRequest:
     upgrade: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ResponseHead:
+class ResponseHead(msgspec.Struct, frozen=True):
     """A final response head.
 
     Attributes:
@@ -123,8 +122,7 @@ class ErrorKind(enum.StrEnum):
     POOL_EXHAUSTED = "pool-exhausted"  # our own limit, no descriptors or ports left, or the pool is closed
 
 
-@dataclass(frozen=True, slots=True)
-class UpstreamFailure:
+class UpstreamFailure(msgspec.Struct, frozen=True):
     """Why an exchange failed. `written`: a byte of the request may have reached the endpoint."""
 
     kind: ErrorKind

@@ -1,7 +1,8 @@
 """What is known of a request when its head has come: its id, who sent it, and whether it may go on."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+import msgspec
 
 from epp.director import RequestHead
 from epp.errors import EppError
@@ -14,8 +15,7 @@ __all__ = ["Arrival", "arrival_of"]
 _OPEN = Admission()
 
 
-@dataclass(frozen=True, slots=True)
-class Arrival:
+class Arrival(msgspec.Struct, frozen=True):
     """`refusal` is None for a request that may go on; `trusted`: the peer is a proxy that is believed."""
 
     request_id: bytes

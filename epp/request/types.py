@@ -1,7 +1,8 @@
 """What routing needs to know of a request."""
 
 import enum
-from dataclasses import dataclass
+
+import msgspec
 
 __all__ = ["Api", "InferenceRequest", "Prompt"]
 
@@ -41,8 +42,7 @@ _TEMPLATE_ONLY = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Prompt:
+class Prompt(msgspec.Struct, frozen=True):
     """One prompt to hash.
 
     `data` is injective and prefix-preserving: appending to the last field or adding messages keeps all
@@ -54,8 +54,7 @@ class Prompt:
     token_ids: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class InferenceRequest:
+class InferenceRequest(msgspec.Struct, frozen=True):
     """A parsed request; the body itself stays with the front door and is forwarded untouched.
 
     Attributes:

@@ -1,12 +1,11 @@
 """What is learned from a response."""
 
-from dataclasses import dataclass
+import msgspec
 
 __all__ = ["Usage"]
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
+class Usage(msgspec.Struct, frozen=True):
     """Token counts as the endpoint reported them; None where it said nothing valid."""
 
     prompt_tokens: int | None = None

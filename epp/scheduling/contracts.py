@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal, Protocol, runtime_checkable
 
+import msgspec
+
 from epp.endpoints.ledger import Ledger
 from epp.endpoints.types import Endpoint
 from epp.request.types import InferenceRequest
@@ -18,7 +20,7 @@ from epp.scheduling.columns import CandidateSlots, Column, SegmentColumn
 __all__ = [
     "NO_MATCH", "BuildContext", "CandidateSlots", "Column", "Cycle", "Decision", "Filter", "Narrowing",
     "PickObserver", "Picker", "PrefixMatch", "ProfileHandler", "ProfileResult", "ResponseHeaderPlugin",
-    "ScoredColumn", "Scorer", "SegmentColumn", "Volatility",
+    "ResponseObserver", "ScoredColumn", "Scorer", "SegmentColumn", "Volatility",
 ]  # fmt: skip
 
 # When what a plugin says of the same candidates may change: with a new snapshot of the pool ("snapshot") or
@@ -26,8 +28,7 @@ __all__ = [
 Volatility = Literal["snapshot", "request"]
 
 
-@dataclass(frozen=True, slots=True)
-class PrefixMatch:
+class PrefixMatch(msgspec.Struct, frozen=True):
     """How much of the request's prefix each endpoint holds in one view of the index.
 
     `segments` are (mask, blocks): every endpoint whose slot bit is in `mask` holds exactly `blocks` leading
@@ -42,8 +43,10 @@ class PrefixMatch:
 
     def blocks(self, slot: int) -> int:
         """Leading blocks that the endpoint in `slot` holds."""
-        bit = 1 << slot
-        return next((blocks for mask, blocks in self.segments if mask & bit), 0)
+        for mask, blocks in self.segments:
+            if mask >> slot & 1:
+                return blocks
+        return 0
 
 
 NO_MATCH = PrefixMatch()
@@ -66,6 +69,7 @@ class Cycle:
         ledger: exact in-flight counts.
         headers: lower-case request headers that plugins may read.
         now: monotonic seconds.
+        family: hash of the first prompt's first block, None where no prompt has one.
     """
 
     request: InferenceRequest
@@ -79,6 +83,7 @@ class Cycle:
     now: float
     full: bool = True
     headers: Mapping[str, str] = field(default_factory=dict)
+    family: int | None = None
     known_slots: CandidateSlots | None = field(default=None, repr=False)
 
     def slots(self) -> CandidateSlots:
@@ -132,6 +137,23 @@ class PickObserver(Protocol):
 
 
 @runtime_checkable
+class ResponseObserver(Protocol):
+    """A plugin that learns from answers. It is told through the scheduler, by the director alone.
+
+    A request is known by `cycle.request`, the same object from the pick to the end; one that is sent again is
+    picked again.
+    """
+
+    def on_first_token(self, cycle: Cycle, now: float) -> None:
+        """The first byte of a 2xx answer came."""
+        ...
+
+    def on_ended(self, cycle: Cycle, now: float, output_tokens: int | None) -> None:
+        """The endpoint has nothing more to do for the request; without tokens it failed, or told none."""
+        ...
+
+
+@runtime_checkable
 class ResponseHeaderPlugin(Protocol):
     """A plugin that tells the client something. It is asked through `Scheduler.response_headers`."""
 
@@ -140,8 +162,7 @@ class ResponseHeaderPlugin(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ScoredColumn:
+class ScoredColumn(msgspec.Struct, frozen=True, eq=False):
     """A scorer's clamped column before weighting, kept by reference for the receipt."""
 
     scorer: str
@@ -165,8 +186,7 @@ class Picker(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Narrowing:
+class Narrowing(msgspec.Struct, frozen=True, eq=False):
     """What a filter did: the candidates before it and after it."""
 
     filter: str
@@ -174,8 +194,7 @@ class Narrowing:
     after: tuple[Endpoint, ...]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ProfileResult:
+class ProfileResult(msgspec.Struct, frozen=True, eq=False):
     """What one profile decided. `order` yields candidates best first and may be consumed once.
 
     `narrowed` has the filters that dropped candidates, in order.
@@ -214,8 +233,7 @@ class ProfileHandler(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Decision:
+class Decision(msgspec.Struct, frozen=True, eq=False):
     """The scheduler's answer: the primary profile's result and the cycle it was made from."""
 
     cycle: Cycle
@@ -238,6 +256,7 @@ class BuildContext:
         warn: tells the operator something at start.
         scraped_at: monotonic seconds of an endpoint's last good scrape, by address; None before the first.
         scrape_interval_s: longest time from one scrape of an endpoint to the next.
+        cpu_producers: those of `producers` that stand for a CPU tier; the others stand for a GPU tier.
     """
 
     random: random.Random
@@ -245,3 +264,4 @@ class BuildContext:
     warn: Callable[[str], None]
     scraped_at: Callable[[str], float | None] = _never_scraped
     scrape_interval_s: float = 0.5
+    cpu_producers: frozenset[str] = frozenset()

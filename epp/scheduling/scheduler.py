@@ -13,6 +13,7 @@ from epp.scheduling.contracts import (
     ProfileHandler,
     ProfileResult,
     ResponseHeaderPlugin,
+    ResponseObserver,
 )
 from epp.scheduling.profile import SchedulingProfile
 
@@ -34,6 +35,7 @@ class Scheduler:
         self._header_dropped = header_dropped
         self._names = tuple(self.profiles)
         self._observers = {name: _observers(profile) for name, profile in self.profiles.items()}
+        self._learners = {name: _learners(profile) for name, profile in self.profiles.items()}
         self._header_plugins = {name: _header_plugins(profile) for name, profile in self.profiles.items()}
 
     def schedule(self, cycle: Cycle) -> Decision:
@@ -65,6 +67,16 @@ class Scheduler:
             for observer in observers:
                 observer.on_picked(seen, endpoint)
 
+    def on_first_token(self, decision: Decision, now: float) -> None:
+        """The first byte of a 2xx answer to the request of `decision` came."""
+        for learner in self._learners[decision.primary.profile]:
+            learner.on_first_token(decision.cycle, now)
+
+    def on_ended(self, decision: Decision, now: float, output_tokens: int | None) -> None:
+        """The endpoint of the request of `decision` is done with it, or has failed."""
+        for learner in self._learners[decision.primary.profile]:
+            learner.on_ended(decision.cycle, now, output_tokens)
+
     def response_headers(self, decision: Decision, endpoint: Endpoint) -> tuple[tuple[str, str], ...]:
         """What plugins of the primary profile add to the answer, without what cannot be sent."""
         plugins = self._header_plugins[decision.primary.profile]
@@ -82,6 +94,10 @@ def _plugins(profile: SchedulingProfile) -> list[object]:
 
 def _observers(profile: SchedulingProfile) -> tuple[PickObserver, ...]:
     return tuple(plugin for plugin in _plugins(profile) if isinstance(plugin, PickObserver))
+
+
+def _learners(profile: SchedulingProfile) -> tuple[ResponseObserver, ...]:
+    return tuple(plugin for plugin in _plugins(profile) if isinstance(plugin, ResponseObserver))
 
 
 def _header_plugins(profile: SchedulingProfile) -> tuple[ResponseHeaderPlugin, ...]:

@@ -1,7 +1,8 @@
 """Whether a request may use a route that needs a client's key."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+import msgspec
 
 from epp.errors import UnauthorizedError
 from epp.security.keys import KeyRing
@@ -11,8 +12,7 @@ __all__ = ["Admission", "KeyGate"]
 Headers = Iterable[tuple[bytes, bytes]]
 
 
-@dataclass(frozen=True, slots=True)
-class Admission:
+class Admission(msgspec.Struct, frozen=True):
     """`error` is None for a request that may go on; `key_name` then names its key, if it has a name."""
 
     key_name: str | None = None

@@ -10,7 +10,7 @@ def filled(capacity, keys):
     tier = GpuTier(capacity)
     blocks = tier.allocate(len(keys))
     for block, key in zip(blocks, keys, strict=True):
-        tier.register(block, key)
+        tier.register([block], [key])
     tier.release(reversed(blocks))
     return tier
 
@@ -57,6 +57,23 @@ def test_a_key_held_twice_survives_the_eviction_of_one_block():
     assert tier.match([10]) == [0]
 
 
+def test_of_three_blocks_with_one_key_the_oldest_is_hit_until_it_is_evicted():
+    tier = filled(3, [10, 10, 10])
+    assert tier.match([10]) == [0]
+    tier.reference([1, 2])
+
+    assert tier.allocate(1) == [0]
+    assert tier.match([10]) == [1]
+    tier.check_integrity([1, 1, 1])
+
+
+def test_several_blocks_are_registered_at_once():
+    tier = GpuTier(3)
+    tier.register(tier.allocate(3), [10, 11, 12])
+
+    assert tier.match([10, 11, 12]) == [0, 1, 2]
+
+
 def test_clear_forgets_keys_and_keeps_blocks():
     tier = filled(3, [10])
     tier.clear()
@@ -72,7 +89,7 @@ def test_clear_forgets_keys_and_keeps_blocks():
         (lambda tier: tier._references.__setitem__(0, 1), "reference counts differ"),
         (lambda tier: tier._free.pop(0), "the free list is not"),
         (lambda tier: tier._key_of.__setitem__(0, 99), "do not map to each other"),
-        (lambda tier: tier._blocks_of.__setitem__(99, {}), "a key without blocks"),
+        (lambda tier: tier._doubles.__setitem__(99, {}), "a key without blocks"),
     ],
 )
 def test_the_integrity_check_sees(spoil, message):
@@ -81,3 +98,11 @@ def test_the_integrity_check_sees(spoil, message):
 
     with pytest.raises(AssertionError, match=message):
         tier.check_integrity([0, 0, 0])
+
+
+def test_of_keys_registered_together_some_may_be_held_already():
+    tier = filled(4, [10])
+    tier.register(tier.allocate(2), [10, 11])
+
+    assert tier.match([10, 11]) == [0, 2]
+    tier.check_integrity([0, 1, 1, 0])

@@ -1,8 +1,10 @@
 """The linear model is the sum that its documentation states."""
 
+import dataclasses
+
 import pytest
 
-from epp.engine import LinearLatency, StepLoad
+from epp.engine import KernelLatency, LinearLatency, StepLoad
 
 PROFILE = LinearLatency(
     base_s=1.0, token_s=0.1, pair_s=0.01, context_s=0.001, link_bytes_per_s=1000.0, link_latency_s=0.5
@@ -37,3 +39,42 @@ def test_the_defaults_give_an_8b_model_on_an_h100():
 
     assert prefill == pytest.approx(0.252, abs=0.002)
     assert decode == pytest.approx(0.0061, abs=0.0002)
+
+
+KERNELS = KernelLatency(
+    overhead_s=1.0,
+    read_s=10.0,
+    read_token_s=0.1,
+    compute_s=2.0,
+    compute_token_s=1.0,
+    pair_s=0.01,
+    decode_s=5.0,
+    context_s=0.001,
+    link_bytes_per_s=1000.0,
+    link_latency_s=0.5,
+)
+
+
+def test_few_tokens_cost_the_reading_of_weights():
+    assert KERNELS.step_s(StepLoad(5, 0.0, 5, 1000)) == pytest.approx(1.0 + 10.5 + 5.0 + 1.0)
+
+
+def test_many_tokens_cost_their_computing():
+    assert KERNELS.step_s(StepLoad(100, 200.0, 0, 0)) == pytest.approx(1.0 + 102.0 + 2.0)
+
+
+def test_a_kernel_profile_has_the_link_of_the_linear_one():
+    assert KERNELS.load_s(2000) == pytest.approx(2.5)
+
+
+@pytest.mark.parametrize(
+    "name", [f.name for f in dataclasses.fields(KERNELS) if f.name != "link_bytes_per_s"]
+)
+def test_negative_kernel_times_are_refused(name):
+    with pytest.raises(ValueError, match=f"{name} must not be negative, got -1"):
+        dataclasses.replace(KERNELS, **{name: -1})
+
+
+def test_a_kernel_profile_without_bandwidth_is_refused():
+    with pytest.raises(ValueError, match="link_bytes_per_s must be positive, got 0"):
+        dataclasses.replace(KERNELS, link_bytes_per_s=0)

@@ -1,0 +1,23 @@
+"""A request that enters below the parser: already read, its prompt given as chains of block hashes."""
+
+from epp.director.chains import PromptChains
+from epp.director.exchange import Exchange
+from epp.director.state import State
+from epp.request.types import InferenceRequest
+
+__all__ = ["prepare_hashed"]
+
+
+def prepare_hashed(
+    state: State, exchange: Exchange, request: InferenceRequest, chains: PromptChains, prompt_tokens: int
+) -> None:
+    """In place of `Director.prepare`, for simulation and replay: `request` has no prompts, `chains` do.
+
+    Raises:
+        BadRequestError, ModelNotFoundError.
+    """
+    exchange.request = request
+    exchange.body_bytes = request.body_bytes
+    exchange.resolution = state.catalog.resolve(state.table.pool, request.model)
+    exchange.chains = chains
+    exchange.prompt_tokens = prompt_tokens

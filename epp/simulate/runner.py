@@ -1,0 +1,261 @@
+"""The event loop: clients, router and servers in virtual time.
+
+Events are ordered by time, then by the number in which they were made, so equal seeds give equal bytes.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from heapq import heappop, heappush
+from typing import Final
+
+from epp.config.effective import EffectiveConfig
+from epp.director.exchange import Exchange
+from epp.director.record import RequestRecord
+from epp.director.types import Target
+from epp.director.views import Tier
+from epp.endpoints.types import EndpointMetrics, EndpointSpec
+from epp.engine import CpuTier, EngineRequest, StepOutput, StepRun, Timeline
+from epp.errors import EppError
+from epp.simulate.fleet import Fleet, Offload, engine_config
+from epp.simulate.outcome import Outcome, RequestRow
+from epp.simulate.prompts import KeyMaker
+from epp.simulate.router import SimRouter
+from epp.simulate.server import Gauges, ModelServer
+from epp.simulate.workload import SimRequest, Workload
+
+__all__ = ["Simulation", "simulate"]
+
+Progress = Callable[[int, int], None]
+
+_UNCHANGED_S: Final = 0.5  # a scrape that shows what the last one did is told again only so often
+
+
+@dataclass(slots=True)
+class _Told:
+    """The last scrape of a server that the router was told of."""
+
+    gauges: Gauges
+    metrics: EndpointMetrics
+    at: float
+
+
+@dataclass(slots=True, eq=False)
+class _Live:
+    """A request under way."""
+
+    request: SimRequest
+    arrival_s: float
+    exchange: Exchange
+    target: Target
+    first_token_s: float | None = None
+
+
+class Simulation:
+    """One run; `run` may be called once."""
+
+    def __init__(
+        self,
+        fleet: Fleet,
+        config: EffectiveConfig,
+        workload: Workload,
+        *,
+        seed: int = 0,
+        observer: Callable[[RequestRecord], None] | None = None,
+        progress: Progress | None = None,
+    ) -> None:
+        self.fleet = fleet
+        self.outcome = Outcome(output_counted=fleet.output_counted)
+        self._workload = workload
+        self._progress = progress
+        specs = tuple(
+            EndpointSpec("http", f"engine-{n}", 8000, name=f"engine-{n}") for n in range(fleet.engines)
+        )
+        self.servers = {spec.address: server for spec, server in zip(specs, _servers(fleet), strict=True)}
+        self.router = SimRouter(
+            config, specs, model=fleet.model, seed=seed, scrape_s=fleet.scrape_s, observer=observer
+        )
+        self._keys = KeyMaker("engine", fleet.block_tokens)
+        self._live: dict[str, _Live] = {}
+        self._heap: list[tuple[float, int, Callable[[float], None]]] = []
+        self._made = 0
+        self._scraped_at = float("-inf")
+        self._told: dict[str, _Told] = {}
+
+    def at(self, when: float, action: Callable[[float], None]) -> None:
+        """Do `action` at a time."""
+        self._made += 1
+        heappush(self._heap, (when, self._made, action))
+
+    def run(self) -> Outcome:
+        """To the end of the workload."""
+        started = time.perf_counter()
+        for when, request in self._workload.initial():
+            self.at(when, partial(self._arrive, request))
+        heap, now = self._heap, 0.0
+        while heap:
+            now, _, action = heappop(heap)
+            action(now)
+            self.outcome.events += 1
+        busy_s = sum(server.busy_s for server in self.servers.values())
+        self.outcome.busy_share = busy_s / (now * len(self.servers)) if now else 0.0
+        self.outcome.wall_s = time.perf_counter() - started
+        self.outcome.router_s = self.router.spent_s
+        return self.outcome
+
+    # ---------------------------------------------------------------- clients and router
+
+    def _arrive(self, request: SimRequest, now: float) -> None:
+        self._scrape(now)
+        try:
+            exchange, target = self.router.pick(request, now)
+        except EppError:
+            self.outcome.rejected += 1
+            self._follow(request, now)
+            return
+        live = _Live(request, now, exchange, target)
+        self._send(live, now)
+
+    def _send(self, live: _Live, now: float) -> None:
+        delay_s = self.fleet.api_s + self.fleet.api_token_s * live.request.prompt_tokens
+        self.at(now + delay_s, partial(self._submit, live))
+
+    def _follow(self, request: SimRequest, now: float) -> None:
+        """What the client sends next."""
+        following = self._workload.next_after(request, now)
+        if following is not None:
+            when, then = following
+            self.at(when, partial(self._arrive, then))
+
+    def _scrape(self, now: float) -> None:
+        """Tell the router what the last scrapes before `now` saw, where it differs from what it knows."""
+        interval = self.fleet.scrape_s
+        when = now // interval * interval
+        if when <= self._scraped_at:
+            return
+        self._scraped_at = when
+        for address, server in self.servers.items():
+            gauges = server.gauges_at(when)
+            told = self._told.get(address)
+            if told is None or told.gauges != gauges:
+                self._told[address] = told = _Told(gauges, self._metrics(gauges), when)
+            elif when - told.at < _UNCHANGED_S:
+                continue
+            told.at = when
+            self.router.scrape(address, told.metrics, when)
+        self.router.tick(when)
+
+    def _metrics(self, gauges: Gauges) -> EndpointMetrics:
+        fleet = self.fleet
+        return EndpointMetrics(
+            waiting=gauges.waiting,
+            running=gauges.running,
+            kv_usage=gauges.kv_usage,
+            block_tokens=16,
+            gpu_capacity_tokens=fleet.gpu_tokens,
+            cpu_capacity_tokens=fleet.tier_tokens or None if fleet.report_cpu_tier else None,
+            engine="vllm",
+        )
+
+    # ---------------------------------------------------------------- servers
+
+    def _submit(self, live: _Live, now: float) -> None:
+        request, server = live.request, self.servers[live.target.address]
+        name = str(request.number)
+        self._live[name] = live
+        keys = tuple(self._keys.keys(request.segments))
+        server.engine.submit(EngineRequest(name, request.prompt_tokens, request.output_tokens, keys), now)
+        server.note(now)
+        if server.run is None:
+            self._begin(server, now)
+        elif server.run.open:
+            steps = server.run.steps
+            server.run.cut(now)
+            if server.run.steps != steps:
+                self._await_end(server, server.run)
+
+    def _begin(self, server: ModelServer, now: float) -> None:
+        server.run = server.engine.begin(now)
+        server.note(now)
+        if server.run is not None:
+            self._await_end(server, server.run)
+            return
+        wake_s = server.engine.wake_s
+        if wake_s is not None:
+            server.version += 1
+            self.at(wake_s, partial(self._wake, server, server.version))
+
+    def _await_end(self, server: ModelServer, run: StepRun) -> None:
+        server.version += 1
+        self.at(run.end_s, partial(self._end_steps, server, server.version))
+
+    def _wake(self, server: ModelServer, version: int, now: float) -> None:
+        if version == server.version and server.run is None:
+            self._begin(server, now)
+
+    def _end_steps(self, server: ModelServer, version: int, now: float) -> None:
+        run = server.run
+        if version != server.version or run is None:
+            return
+        server.busy_s += now - run.start_s
+        result = server.engine.finish(run)
+        server.run = None
+        for output in result.outputs:
+            if output.timeline is not None:
+                self._on_output(output, output.timeline, now)
+        self._begin(server, now)
+
+    def _on_output(self, output: StepOutput, timeline: Timeline, now: float) -> None:
+        live = self._live[output.request_id]
+        if live.first_token_s is None:
+            live.first_token_s = now
+            self.router.on_first_token(live.exchange, now)
+        if output.finish_reason is not None:
+            del self._live[output.request_id]
+            self.router.on_complete(live.exchange, timeline.generated_tokens, now)
+            self._record(live, timeline, now)
+            self._follow(live.request, now)
+
+    def _record(self, live: _Live, timeline: Timeline, now: float) -> None:
+        request, predicted = live.request, live.exchange.predicted
+        first_s = live.first_token_s
+        row = RequestRow(
+            number=request.number,
+            stage=request.stage,
+            endpoint=live.target.address,
+            arrival_s=live.arrival_s,
+            first_token_s=now if first_s is None else first_s,
+            end_s=now,
+            prompt_tokens=request.prompt_tokens,
+            output_tokens=request.output_tokens,
+            gpu_hit_tokens=timeline.gpu_hit_tokens,
+            cpu_hit_tokens=timeline.cpu_hit_tokens,
+            predicted_gpu_tokens=predicted.get(Tier.GPU, 0),
+            predicted_cpu_tokens=predicted.get(Tier.CPU, 0),
+            preemptions=timeline.preemptions,
+        )
+        self.outcome.rows.append(row)
+        self.outcome.preemptions += timeline.preemptions
+        if self._progress is not None:
+            self._progress(len(self.outcome.rows), self._workload.total)
+
+
+def _servers(fleet: Fleet) -> list[ModelServer]:
+    config = engine_config(fleet)
+    shared = None
+    if fleet.offload is Offload.LMCACHE_SHARED:
+        shared = CpuTier(config.cpu_blocks * fleet.engines)
+    return [ModelServer(f"engine-{n}", config, fleet.step_latency, shared) for n in range(fleet.engines)]
+
+
+def simulate(
+    fleet: Fleet,
+    config: EffectiveConfig,
+    workload: Workload,
+    *,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> Outcome:
+    """Run `workload` on `fleet` behind the router that `config` makes."""
+    return Simulation(fleet, config, workload, seed=seed, progress=progress).run()

@@ -1,0 +1,52 @@
+"""One modelled server of the fleet, and what a scrape of it would have shown at any recent moment."""
+
+from collections import deque
+from dataclasses import dataclass
+
+from epp.engine import CpuTier, Engine, EngineConfig, LatencyProfile, StepRun
+
+__all__ = ["Gauges", "ModelServer"]
+
+
+@dataclass(frozen=True, slots=True)
+class Gauges:
+    """What a metrics page shows."""
+
+    waiting: int
+    running: int
+    kv_usage: float
+
+
+class ModelServer:
+    """An engine with its step under way and its past gauges.
+
+    Attributes:
+        run: steps under way; `version` grows when their end changes, so that older events are void.
+        up: it answers.
+    """
+
+    def __init__(
+        self, name: str, config: EngineConfig, latency: LatencyProfile, cpu_tier: CpuTier | None
+    ) -> None:
+        self.name = name
+        self.config = config
+        self.latency = latency
+        self.engine = Engine(config, latency, cpu_tier)
+        self.run: StepRun | None = None
+        self.version = 0
+        self.up = True
+        self.busy_s = 0.0
+        self._past: deque[tuple[float, Gauges]] = deque([(float("-inf"), Gauges(0, 0, 0.0))])
+
+    def note(self, now: float) -> None:
+        """Remember the gauges of this moment."""
+        now_shown = self.engine.gauges()
+        gauges = Gauges(now_shown.waiting + now_shown.loading, now_shown.running, now_shown.kv_usage)
+        self._past.append((now, gauges))
+
+    def gauges_at(self, when: float) -> Gauges:
+        """What a scrape at `when` saw; earlier moments may not be asked for afterwards."""
+        past = self._past
+        while len(past) > 1 and past[1][0] <= when:
+            past.popleft()
+        return past[0][1]
