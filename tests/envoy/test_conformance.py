@@ -12,8 +12,7 @@ from tests.e2e.kit import free_port
 from tests.envoy.bootstrap import Setup, bootstrap
 from tests.envoy.kit import running_envoy
 
-PINNED = load_config(
-    """
+PINNED = """\
 apiVersion: inference.networking.x-k8s.io/v1alpha1
 kind: EndpointPickerConfig
 plugins:
@@ -24,9 +23,7 @@ schedulingProfiles:
   plugins:
   - pluginRef: header-based-testing-filter
   - pluginRef: max-score-picker
-""",
-    "test",
-)
+"""
 PIN = "test-epp-endpoint-selection"
 
 
@@ -46,7 +43,7 @@ async def answered_by(ask, headers, count=30, at_a_time=10):
 @pytest.mark.parametrize("pinned", [1, 2, 3])
 async def test_only_the_pinned_endpoints_answer(gateway, servers, pinned):
     backends = await servers(4)
-    gate = await gateway(backends=backends, config=PINNED)
+    gate = await gateway(backends=backends, config=load_config(PINNED, "test"))
     wanted = [server.address for server in backends[:pinned]]
 
     found = await answered_by(gate.chat, {PIN: ",".join(wanted)})
@@ -56,7 +53,7 @@ async def test_only_the_pinned_endpoints_answer(gateway, servers, pinned):
 
 async def test_ranks_of_one_address_are_pinned_together_and_alone(gateway, servers):
     ranks, elsewhere = await servers(3), (await servers(1, host="127.0.0.2"))[0]
-    gate = await gateway(backends=[*ranks, elsewhere], config=PINNED)
+    gate = await gateway(backends=[*ranks, elsewhere], config=load_config(PINNED, "test"))
 
     by_ip = await answered_by(gate.chat, {PIN: "127.0.0.1"})
     by_port = await answered_by(gate.chat, {PIN: ranks[1].address}, count=10)
@@ -66,11 +63,14 @@ async def test_ranks_of_one_address_are_pinned_together_and_alone(gateway, serve
 
 
 async def test_the_endpoint_that_served_is_told_to_the_client(gateway):
-    gate = await gateway(2, routing="override")
+    text = PINNED.replace("plugins:", "plugins:\n- type: destination-endpoint-served-verifier", 1)
+    gate = await gateway(2, routing="override", config=load_config(text, "test"))
 
     answer = await gate.chat()
 
-    assert answer.headers["x-epp-endpoint"] == answer.json()["server"]
+    served = answer.json()["server"]
+    assert answer.headers["x-epp-endpoint"] == served
+    assert answer.headers["x-conformance-test-served-endpoint"] == served
 
 
 async def test_two_pools_get_their_shares_and_keep_to_their_endpoints(servers, spawn, stack, tmp_path):

@@ -205,6 +205,19 @@ async def _served_by(gate, server):
     return (await gate.ask()).json().get("server") == server.address
 
 
+async def test_nobody_to_send_to_is_epps_503_and_no_guess_of_envoys(standalone, tmp_path):
+    file = tmp_path / "endpoints.yaml"
+    file.write_text("endpoints: []\n")
+    found = DiscoverySettings(file=str(file), file_interval_s=0.01)
+    _, gate = await standalone(backends=[], discovery=found)
+
+    answer = await gate.ask()
+
+    assert answer.status_code == 503
+    assert answer.headers["x-llm-d-request-dropped-reason"] == "rejected-no-endpoints"
+    assert answer.json()["error"]["code"] == "no_endpoints"
+
+
 async def test_a_client_that_leaves_ends_its_request(standalone):
     [server], gate = await standalone(1)
     asking = asyncio.create_task(gate.client.post("/v1/completions", json=STREAM))

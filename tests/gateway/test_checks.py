@@ -192,7 +192,7 @@ def test_what_is_open_at_the_end_is_a_shutdown():
     ("options", "body", "status"),
     [
         ({}, b"{", 400),
-        ({"n": 0}, BODY, 503),
+        ({"n": 0}, BODY, 493),
         ({"closed": lambda _path: "closed"}, BODY, 403),
         ({"gate": KeyGate(KeyRing(parse_keys("secret")))}, BODY, 401),
     ],
@@ -224,7 +224,7 @@ def test_an_error_of_ours_is_500(monkeypatch, caplog):
 
     answer = stage.ask()
 
-    assert answer.status == 500
+    assert answer.status == 490
     assert "ZeroDivisionError" in caplog.text
 
 
@@ -340,7 +340,7 @@ async def test_a_refusal_has_its_body():
     protocol.data_received(QUESTION)
 
     head, _, body = wire.written.partition(b"\r\n\r\n")
-    assert head.startswith(b"HTTP/1.1 503 X\r\ncontent-length: %d\r\n" % len(body))
+    assert head.startswith(b"HTTP/1.1 493 X\r\ncontent-length: %d\r\n" % len(body))
     assert json.loads(body)["error"]["code"] == "no_endpoints"
 
 
