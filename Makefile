@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 JOBS   ?= auto
 
-.PHONY: run test lint format bench bench-smoke bench-micro test-real docs clean
+.PHONY: run test lint format bench bench-smoke bench-micro test-real chaos soak fuzz audit docs clean
 
 run: $(STAMP)  ## epp on port 8080 in front of four simulated vLLM servers
 	$(BIN)/epp demo
@@ -42,6 +42,12 @@ bench-micro: $(STAMP)  ## the decision, the index, the scheduler, pages of metri
 
 test-real: $(STAMP)  ## two real vLLM servers on CPU; prints one line SKIPPED where it cannot run
 	bash tests/real_vllm/run.sh $(BIN)/python
+
+chaos: $(STAMP)  ## two minutes of killed, hanging and lying servers under load; the seed is printed
+	$(BIN)/python -m tests.chaos
+
+soak: $(STAMP)  ## a million requests through a router, whose memory, index and decisions must stay flat
+	$(BIN)/python -m tests.soak
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("epp needs Python 3.11 or newer; set PYTHON=…")'
