@@ -4,13 +4,17 @@ import dataclasses
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Final
 
 from epp.endpoints.ledger import Ledger
 from epp.endpoints.types import Endpoint, EndpointMetrics, EndpointSpec, ModelInfo, Pool
 from epp.endpoints.vitals import Vitals
 
 __all__ = ["EndpointTable", "ReportState", "TableChanges"]
+
+# Up to so many endpoints each scrape makes a new pool; of more, scrapes wait for `publish`. What is computed
+# for a new pool takes 1.5 µs an endpoint, and 512 endpoints are scraped thousands of times a second.
+_EACH_SCRAPE: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,16 +79,24 @@ class EndpointTable:
         self._version = 0
         self._topology = 0
         self._pool: Pool | None = None
+        self._waiting = False  # scrapes that the pool does not show yet
         self._order: list[tuple[str, _Entry]] | None = None
 
     @property
     def pool(self) -> Pool:
-        """All endpoints; the same object until something changes."""
+        """All endpoints; the same object until something changes, but see `publish`."""
         if self._pool is None:
             self._pool = self._build_pool()
         return self._pool
 
+    def publish(self) -> None:
+        """Let the pool show scrapes that changed nothing but numbers; to be called many times a second."""
+        if self._waiting:
+            self._waiting = False
+            self._changed(topology=False)
+
     def _build_pool(self) -> Pool:
+        self._waiting = False
         # The order outlives metrics, which change far more often than members.
         if self._order is None:
             self._order = sorted(self._entries.items(), key=lambda item: item[1].endpoint.slot)
@@ -172,8 +184,17 @@ class EndpointTable:
             self._end(entry)
         entry.vitals.note(metrics)
         entry.reports = ReportState(scraped_at=now, models_at=entry.reports.models_at)
-        self._replace(entry, metrics=metrics, fresh=True)
+        self._take_numbers(entry, metrics)
         return entry.endpoint
+
+    def _take_numbers(self, entry: _Entry, metrics: EndpointMetrics) -> None:
+        old = entry.endpoint
+        only_numbers = old.fresh and old.metrics is not None and old.metrics.awake == metrics.awake
+        if not only_numbers or len(self._entries) <= _EACH_SCRAPE:
+            self._replace(entry, metrics=metrics, fresh=True)
+        elif old.metrics != metrics:
+            entry.endpoint = dataclasses.replace(old, metrics=metrics)
+            self._waiting = True
 
     def scrape_failed(self, address: str, now: float, *, incarnation: int | None = None) -> None:
         """Count a failed scrape. The last good values stay until `refresh_staleness` finds them too old."""
@@ -214,7 +235,8 @@ class EndpointTable:
         for entry in self._entries.values():
             scraped_at = entry.reports.scraped_at
             fresh = scraped_at is not None and now - scraped_at <= threshold_s
-            self._replace(entry, fresh=fresh)
+            if entry.endpoint.fresh is not fresh:
+                self._replace(entry, fresh=fresh)
 
     def _current(self, address: str, incarnation: int | None) -> _Entry | None:
         entry = self._entries.get(address)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from epp.endpoints.ledger import Ledger
 from epp.endpoints.table import EndpointTable, ReportState, TableChanges
-from epp.endpoints.types import EndpointMetrics
+from epp.endpoints.types import EndpointMetrics, EndpointSpec
 from tests.endpoints.builders import model, spec
 
 E1, E2, E3 = (f"10.0.0.{last}:8000" for last in (1, 2, 3))
@@ -515,3 +515,46 @@ def test_a_new_incarnation_in_place_is_another_topology_so_that_whoever_asks_end
     assert table.pool.topology == before
     table.update_metrics(E1, scraped(process_start=2.0), 3.0)
     assert table.pool.topology != before
+
+
+@pytest.fixture
+def large_table(table) -> EndpointTable:
+    """33 endpoints."""
+    table.sync([EndpointSpec("http", f"10.0.0.{number}", 8000) for number in range(33)], 0.0)
+    return table
+
+
+def test_scrapes_of_a_large_pool_show_when_they_are_published(large_table):
+    table = large_table
+    first = table.update_metrics(E1, EndpointMetrics(waiting=1.0), 1.0)
+    assert table.pool.by_address[E1] is first  # another state than before: at once
+    version = table.pool.version
+    second = table.update_metrics(E1, EndpointMetrics(waiting=2.0), 2.0)
+    assert table.endpoint(E1) is second
+    assert (table.pool.version, table.pool.by_address[E1]) == (version, first)
+    table.publish()
+    assert table.pool.by_address[E1] is second
+    assert table.pool.version > version
+    published = table.pool
+    table.update_metrics(E1, EndpointMetrics(waiting=2.0), 3.0)
+    table.publish()
+    assert table.pool is published
+
+
+def test_what_is_no_number_shows_at_once_in_a_large_pool(large_table):
+    table = large_table
+    for awake in (True, False):
+        table.update_metrics(E1, EndpointMetrics(awake=awake), 1.0)
+        assert table.pool.by_address[E1].metrics.awake is awake
+
+
+def test_a_change_of_the_pool_shows_the_scrapes_that_wait(large_table):
+    table = large_table
+    table.update_metrics(E1, EndpointMetrics(waiting=1.0), 1.0)
+    assert table.pool
+    table.update_metrics(E1, EndpointMetrics(waiting=2.0), 2.0)
+    table.mark_draining(E2)
+    pool = table.pool
+    assert pool.by_address[E1].metrics.waiting == 2.0
+    table.publish()
+    assert table.pool is pool
