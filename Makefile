@@ -49,6 +49,10 @@ chaos: $(STAMP)  ## two minutes of killed, hanging and lying servers under load;
 soak: $(STAMP)  ## a million requests through a router, whose memory, index and decisions must stay flat
 	$(BIN)/python -m tests.soak
 
+audit: $(STAMP)  ## known vulnerabilities of the pinned versions; needs a source of advisories
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt pip-audit
+	$(BIN)/pip-audit --strict --no-deps --disable-pip -r constraints.txt
+
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("epp needs Python 3.11 or newer; set PYTHON=…")'
 	$(PYTHON) -m venv $(VENV)
