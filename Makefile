@@ -49,6 +49,10 @@ chaos: $(STAMP)  ## two minutes of killed, hanging and lying servers under load;
 soak: $(STAMP)  ## a million requests through a router, whose memory, index and decisions must stay flat
 	$(BIN)/python -m tests.soak
 
+fuzz: $(STAMP)  ## a minute of coverage-guided fuzzing for each parser; what it learns is kept in .fuzz/
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt atheris
+	$(BIN)/python -m tests.fuzz
+
 audit: $(STAMP)  ## known vulnerabilities of the pinned versions; needs a source of advisories
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt pip-audit
 	$(BIN)/pip-audit --strict --no-deps --disable-pip -r constraints.txt
@@ -60,4 +64,4 @@ $(STAMP): pyproject.toml constraints.txt
 	touch $@
 
 clean:
-	rm -rf $(VENV) .venv-vllm .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache build dist *.egg-info
+	rm -rf $(VENV) .venv-vllm .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache build dist *.egg-info .fuzz

@@ -11,7 +11,15 @@ import tempfile
 from pathlib import Path
 
 PINS = Path(__file__).parents[1] / "constraints.txt"
-COMMAND = [sys.executable, "-m", "pip_audit", "--strict", "--no-deps", "--disable-pip", "--progress-spinner=off"]
+COMMAND = [
+    sys.executable,
+    "-m",
+    "pip_audit",
+    "--strict",
+    "--no-deps",
+    "--disable-pip",
+    "--progress-spinner=off",
+]
 PATIENCE_S = 120
 
 
@@ -21,7 +29,9 @@ def vulnerable(found: Path) -> list[str]:
         return []
     dependencies = json.loads(found.read_text())["dependencies"]
     return [
-        f"{d['name']} {d['version']}: {', '.join(v['id'] for v in d['vulns'])}" for d in dependencies if d.get("vulns")
+        f"{d['name']} {d['version']}: {', '.join(v['id'] for v in d['vulns'])}"
+        for d in dependencies
+        if d.get("vulns")
     ]
 
 

@@ -12,7 +12,9 @@ SPEC = importlib.util.spec_from_file_location("audit", ROOT / ".ci" / "audit.py"
 audit = importlib.util.module_from_spec(SPEC)
 SPEC.loader.exec_module(audit)
 
-CLEAN = {"dependencies": [{"name": "a", "version": "1", "vulns": []}, {"name": "b", "skip_reason": "unknown"}]}
+CLEAN = {
+    "dependencies": [{"name": "a", "version": "1", "vulns": []}, {"name": "b", "skip_reason": "unknown"}]
+}
 BAD = {"dependencies": [{"name": "a", "version": "1", "vulns": [{"id": "PYSEC-1"}, {"id": "CVE-2"}]}]}
 
 
