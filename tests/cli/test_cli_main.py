@@ -80,7 +80,7 @@ def test_an_unknown_command_is_told_with_the_known_ones(capsys):
     assert main(["chek"]) == 2
     assert capsys.readouterr().err == (
         "epp: unknown command 'chek'; commands: serve, gateway, check, doctor, explain, sim-server, simulate, "
-        "demo, tour\n"
+        "capacity, advise, demo, tour\n"
     )
 
 
