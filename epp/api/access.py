@@ -43,9 +43,10 @@ class AccessPolicy:
         if scope.get("state", {}).get(ADMIN_LISTENER):
             return True
         headers: Headers = scope["headers"]
-        return self._has_key(headers) or (self.loopback and self._is_local(scope, headers))
+        return self.has_key(headers) or (self.loopback and self._is_local(scope, headers))
 
-    def _has_key(self, headers: Headers) -> bool:
+    def has_key(self, headers: Headers) -> bool:
+        """Whether a request with these headers shows the admin key."""
         if self.admin_key is None:
             return False
         given = next((value for name, value in headers if name == b"x-epp-admin-key"), b"")

@@ -41,6 +41,8 @@ def picker_config(settings: Settings) -> EffectiveConfig:
     Raises:
         ConfigError: it cannot be read or used.
     """
+    if settings.config_text is not None:
+        return load_any_config(settings.config_text, "configText")[1]
     if settings.config is None:
         return load_any_config(builtin_config(), "built-in default.yaml")[1]
     return _read(settings.config, "config")

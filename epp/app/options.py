@@ -8,18 +8,23 @@ from collections.abc import Callable
 from epp.clock import Clock
 from epp.compose import CoreOptions
 from epp.config import Settings
+from epp.config.leaf import spelled
 from epp.director.director import Limits
 from epp.director.retry import RetryPolicy
 from epp.endpoints.health import HealthPolicy
+from epp.errors import ConfigError, ConfigProblem
 from epp.http import UpstreamSettings
 from epp.observability.logs import RateLimitedLogger
 from epp.proxy.settings import ProxySettings
 from epp.scrape import ScrapeSettings
+from epp.scrape.engines import Selector
+from epp.scrape.page import CoreNames
 
 __all__ = [
     "core_options",
     "log_dropped_headers",
     "log_shadow_failures",
+    "metric_names",
     "proxy_settings",
     "staleness_s",
     "upstream_settings",
@@ -32,6 +37,29 @@ def staleness_s(settings: Settings) -> float:
     """Age at which a scrape is stale: what is set, and never less than three intervals."""
     wanted = settings.metrics.staleness_threshold_s or _DEFAULT_STALENESS_S
     return max(wanted, 3 * (settings.metrics.refresh_interval_s or 0.0))
+
+
+def metric_names(settings: Settings) -> CoreNames:
+    """Names of gauges that go before the engines' own.
+
+    Raises:
+        ConfigError: one is no metric.
+    """
+    metrics = settings.metrics
+    names: dict[str, Selector | None] = {}
+    problems: list[ConfigProblem] = []
+    for key, text in (
+        ("waiting", metrics.waiting_name),
+        ("running", metrics.running_name),
+        ("kv_usage", metrics.kv_usage_name),
+    ):
+        try:
+            names[key] = Selector.parse(text) if text is not None else None
+        except ValueError as error:
+            problems.append(ConfigProblem(f"metrics.{spelled(key)}Name", str(error)))
+    if problems:
+        raise ConfigError(problems, "settings")
+    return CoreNames(**names)
 
 
 def core_options(

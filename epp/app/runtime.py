@@ -247,6 +247,10 @@ class Runtime:
             files=self.files.states,
         )
 
+    def is_ready(self) -> bool:
+        """Whether requests should be sent here."""
+        return self._readiness().ready
+
     def _configuration(self) -> dict[str, Any]:
         shadow = self.core.shadow
         return {

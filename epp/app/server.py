@@ -8,21 +8,26 @@ import socket
 import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, cast
+from typing import TYPE_CHECKING, Final, cast
 
 import uvloop
 from uvicorn._types import ASGIApplication
 
+from epp.app.gateway import build_gateway
 from epp.app.guards import ADMIN_TLS, LISTENER_TLS
 from epp.app.runtime import Runtime
 from epp.config import EffectiveConfig, Settings
 from epp.proxy import EppServer, FastLane, bind_socket
 
-__all__ = ["Started", "serve", "serve_async"]
+if TYPE_CHECKING:
+    from epp.gateway.server import GatewayServer
+
+__all__ = ["Started", "listening", "serve", "serve_async"]
 
 logger = logging.getLogger("epp")
 
 _BACKLOG: Final = 2048
+_GRACE_S: Final = 1.0  # for what a gateway has open at the end of a drain
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +36,7 @@ class Started:
 
     url: str
     admin_url: str | None
+    grpc_port: int | None = None
 
 
 def serve(
@@ -57,16 +63,25 @@ async def serve_async(
     shadow: EffectiveConfig | None = None,
 ) -> None:
     """`serve` on the running loop."""
-    with _listening(settings.host, settings.port) as main, _admin_socket(settings) as admin:
+    with listening(settings.host, settings.port) as main, _admin_socket(settings) as admin:
         runtime = Runtime(settings, config, shadow=shadow)
+        gateway: GatewayServer | None = None
+        hurry = asyncio.Event()
         try:
+            gateway = build_gateway(runtime)
             await runtime.start()
-            await _run(runtime, settings, main, admin, on_started)
+            if gateway is not None:
+                await gateway.start()
+            await _run(runtime, settings, main, admin, on_started, gateway, hurry)
+            if gateway is not None:
+                await _drain(gateway, settings.drain_timeout_s, hurry)
         finally:
+            if gateway is not None:
+                await gateway.stop(_GRACE_S)
             await runtime.stop()
 
 
-def _listening(host: str, port: int) -> socket.socket:
+def listening(host: str, port: int) -> socket.socket:
     """A listening socket; the error of one that cannot be had names its address.
 
     Two sockets may be bound to one port until one of them listens, and what the event loop does when
@@ -86,7 +101,7 @@ def _listening(host: str, port: int) -> socket.socket:
 
 def _admin_socket(settings: Settings) -> socket.socket:
     """The admin listener's socket; unbound when there is none."""
-    return _listening(settings.host, settings.admin_port) if settings.admin_port else socket.socket()
+    return listening(settings.host, settings.admin_port) if settings.admin_port else socket.socket()
 
 
 async def _run(
@@ -95,7 +110,10 @@ async def _run(
     main: socket.socket,
     admin: socket.socket,
     on_started: Callable[[Started], None] | None,
+    gateway: "GatewayServer | None",
+    hurry: asyncio.Event,
 ) -> None:
+    """Serve until a drain is over; `hurry` is set when no more time is given."""
     server = EppServer(
         cast("ASGIApplication", runtime.app),
         runtime.proxy_settings,
@@ -110,12 +128,12 @@ async def _run(
     runtime.files.on_change(ADMIN_TLS, server.use_admin_tls)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, _on_signal, server)
+        loop.add_signal_handler(number, _on_signal, server, hurry)
     loop.add_signal_handler(signal.SIGHUP, runtime.on_hangup)
     serving = asyncio.create_task(server.serve([main], [admin] if settings.admin_port else []))
     try:
         await _started(server, serving)
-        _announce(runtime, settings, main, admin, on_started)
+        _announce(runtime, settings, main, admin, on_started, gateway)
         await serving
     finally:
         serving.cancel()
@@ -128,6 +146,7 @@ def _announce(
     main: socket.socket,
     admin: socket.socket,
     on_started: Callable[[Started], None] | None,
+    gateway: "GatewayServer | None",
 ) -> None:
     """The listeners are open."""
     # What was built so far lives as long as the process: the collector need not look at it again.
@@ -136,10 +155,21 @@ def _announce(
     started = Started(
         _url(main, runtime.guards.tls),
         _url(admin, runtime.guards.admin_tls) if settings.admin_port else None,
+        gateway.port if gateway is not None else None,
     )
-    logger.info("listening", extra={"url": started.url, "admin_url": started.admin_url})
+    told = {} if started.grpc_port is None else {"grpc_port": started.grpc_port}
+    logger.info("listening", extra={"url": started.url, "admin_url": started.admin_url, **told})
     if on_started is not None:
         on_started(started)
+
+
+async def _drain(gateway: "GatewayServer", timeout_s: float, hurry: asyncio.Event) -> None:
+    """Let gateways turn away, until a second signal."""
+    draining = asyncio.create_task(gateway.drain(timeout_s))
+    hurrying = asyncio.create_task(hurry.wait())
+    await asyncio.wait({draining, hurrying}, return_when=asyncio.FIRST_COMPLETED)
+    for task in (draining, hurrying):
+        task.cancel()
 
 
 async def _started(server: EppServer, serving: asyncio.Task[None]) -> None:
@@ -155,9 +185,10 @@ async def _started(server: EppServer, serving: asyncio.Task[None]) -> None:
         await serving
 
 
-def _on_signal(server: EppServer) -> None:
+def _on_signal(server: EppServer, hurry: asyncio.Event) -> None:
     """The first signal drains, a second one stops."""
     if server.draining:
+        hurry.set()
         server.stop()
     else:
         server.begin_drain()

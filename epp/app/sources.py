@@ -5,7 +5,7 @@ import logging
 from collections.abc import Callable
 
 from epp.app.endpoint_sources import endpoint_sources
-from epp.app.options import staleness_s
+from epp.app.options import metric_names, staleness_s
 from epp.clock import Clock
 from epp.compose import Core
 from epp.config import EffectiveConfig, Settings
@@ -14,6 +14,7 @@ from epp.discovery.discovery import Discovery, SourceReport
 from epp.endpoints.types import EndpointMetrics, EndpointSpec, ModelInfo
 from epp.http import UpstreamPool
 from epp.scrape import ModelProbe, ModelProbeSettings, ScrapeFault, Scraper, ScrapeSettings, fetch_through
+from epp.scrape.page import PageReader
 from epp.scrape.repeats import RepeatLog
 
 __all__ = ["PoolSources"]
@@ -55,6 +56,7 @@ class PoolSources:
             sleep=asyncio.sleep,
             in_flight=self._in_flight,
             log=logger.warning,
+            reader=PageReader(metric_names(settings)),
         )
         self._probe = ModelProbe(
             ask, self, ModelProbeSettings(api_key=key), clock=clock, sleep=asyncio.sleep, log=logger.warning

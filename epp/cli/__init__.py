@@ -18,6 +18,7 @@ __all__ = ["COMMANDS", "main"]
 
 COMMANDS: Final = {
     "serve": "route requests to model servers (the default when only flags are given)",
+    "gateway": "start Envoy in front of model servers, and decide for it",
     "check": "validate a configuration and print what it means",
     "doctor": "check endpoints against the configuration: what would blind a scorer",
     "explain": "show how one request would be scheduled",
@@ -88,7 +89,7 @@ def _dispatch(words: list[str]) -> int:
         return 0
     if first and not first.startswith("-"):
         return _run(first, words[1:])
-    return _run("serve", words)
+    return _run("serve", words, bare=True)
 
 
 def _usage() -> str:
@@ -96,12 +97,27 @@ def _usage() -> str:
     return _USAGE.format(commands="\n".join(f"  {name:{width}}  {doc}" for name, doc in COMMANDS.items()))
 
 
-def _run(command: str, words: list[str]) -> int:
+def _run(command: str, words: Sequence[str], *, bare: bool = False) -> int:
     if command not in COMMANDS:
         print(f"epp: unknown command {command!r}; commands: {', '.join(COMMANDS)}", file=sys.stderr)
         return _CONFIG_ERROR
     module = importlib.import_module(f"epp.cli.{command.replace('-', '_')}")
+    picker = False
+    if command == "serve":
+        words, picker = _without_go_flags(words, bare=bare)
     parser = argparse.ArgumentParser(prog="epp", allow_abbrev=False)
     module.add_parser(parser.add_subparsers(dest="command", required=True))
-    status: int = module.run(parser.parse_args([command, *words]))
+    arguments = parser.parse_args([command, *words])
+    arguments.picker = picker
+    status: int = module.run(arguments)
     return status
+
+
+def _without_go_flags(words: Sequence[str], *, bare: bool) -> tuple[Sequence[str], bool]:
+    """The words of our own parser, and whether this is a picker's command line."""
+    from epp.cli.go_flags import translate  # noqa: PLC0415  `--help` of the whole needs no flag
+
+    translated = translate(words, bare=bare)
+    for notice in translated.notices:
+        print(f"epp: {notice}", file=sys.stderr)
+    return translated.words, translated.picker

@@ -8,10 +8,11 @@ from collections.abc import Callable
 from epp.app.endpoint_sources import has_sources
 from epp.app.files import read_configurations, read_text
 from epp.app.server import Started, serve
+from epp.cli.go_flags import PICKER_PORTS, help_text
 from epp.config import EffectiveConfig, Settings, add_settings_flags, load_settings
 from epp.errors import ConfigError, ConfigProblem
 
-__all__ = ["add_parser", "run", "serve_until_signal"]
+__all__ = ["add_parser", "no_endpoint", "run", "serve_until_signal"]
 
 EPILOG = """\
 examples:
@@ -20,10 +21,13 @@ examples:
   epp serve --config config/tiered-prefix-cpu.yaml --endpoint http://10.0.0.1:8000 --port 9000
   epp serve --discovery-file endpoints.yaml --discovery-dns http://vllm.internal:8000
       endpoints that come and go
+  epp serve --endpoint http://10.0.0.1:8000 --grpc-port 9002 --grpc-health-port 9003
+      beside any gateway too: Envoy's external processing, as the Gateway API Inference Extension has it
   EPP_ENDPOINT="http://10.0.0.1:8000 http://10.0.0.2:8000" epp serve --settings settings.yaml
       flags over environment over file over defaults; `epp check --settings` shows what is in effect
 
 exit codes: 0 drained after SIGTERM or SIGINT; 1 the port is taken; 2 the configuration is wrong
+
 """
 
 
@@ -35,7 +39,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         help="route requests to vLLM servers (the default command)",
         description="Route OpenAI requests to the vLLM server that holds most of their prefix, in its GPU or "
         "its CPU tier, and is least busy.",
-        epilog=EPILOG,
+        epilog=EPILOG + help_text(),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add_settings_flags(parser)
@@ -44,17 +48,27 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 def run(arguments: argparse.Namespace) -> int:
     """Serve until SIGTERM or SIGINT."""
-    settings, _sources, notices = load_settings(arguments, os.environ, read_text)
+    picker = getattr(arguments, "picker", False)
+    defaults = PICKER_PORTS if picker else {}
+    settings, _sources, notices = load_settings(arguments, os.environ, read_text, defaults)
     for notice in notices:
         print(f"epp: {notice}", file=sys.stderr)
     configurations = read_configurations(settings)
     if not has_sources(settings, configurations.live):
-        remedy = (
-            "give --endpoint http://host:port once for each vLLM server, or --discovery-file or "
-            "--discovery-dns; `epp demo` needs none"
-        )
-        raise ConfigError([ConfigProblem("endpoint", "no endpoint is configured", remedy)], "settings")
+        raise ConfigError([no_endpoint(picker=picker)], "settings")
     return serve_until_signal(settings, configurations.live, shadow=configurations.shadow)
+
+
+def no_endpoint(*, picker: bool) -> ConfigProblem:
+    """What to say where nothing tells of endpoints."""
+    message = "no endpoint is configured"
+    if picker:
+        message += ", and the members of an InferencePool are not read from Kubernetes yet"
+    remedy = (
+        "give --endpoint http://host:port once for each vLLM server, or --discovery-file or "
+        "--discovery-dns; `epp demo` needs none"
+    )
+    return ConfigProblem("endpoint", message, remedy)
 
 
 def serve_until_signal(

@@ -29,7 +29,7 @@ UNBUILT_TYPES: Final = frozenset(
     multicluster-prefix-cache-scorer multicluster-queue-scorer p2p-source-producer
     pd-profile-handler precise-prefix-cache-producer precise-prefix-cache-scorer
     predicted-latency-producer predicted-latency-scorer prefill-header-handler
-    prefix-based-pd-decider prefix-cache-affinity-filter priority-holdback-policy
+    prefix-based-pd-decider priority-holdback-policy
     priority-then-time-eviction-order-policy probabilistic-admitter program-aware-fairness
     request-attribute-reporter round-robin-fairness-policy session-affinity-filter
     session-id-producer sheddable-eviction-filter slo-deadline-ordering-policy

@@ -7,7 +7,9 @@ import dataclasses
 from dataclasses import dataclass, field
 from typing import Final
 
+from epp.config.gateway_settings import GrpcSettings
 from epp.config.leaf import Leaf, Secret, leaf_of, rules
+from epp.config.metrics_settings import MetricsSettings
 from epp.config.path_rules import PathRule
 from epp.config.security_settings import AdminTlsSettings, ApiKeySettings, EndpointTlsSettings, TlsSettings
 from epp.endpoints.dns_name import DnsName
@@ -16,9 +18,9 @@ from epp.flow.admission import Objective
 from epp.security import Network
 
 __all__ = [
-    "AccessLogSettings", "ClientSettings", "DiscoverySettings", "HealthSettings", "LogSettings",
-    "MetricsSettings", "ReceiptSettings", "RetrySettings", "Settings", "StreamSettings", "UpstreamSettings",
-    "leaves", "sections",
+    "AccessLogSettings", "ClientSettings", "DiscoverySettings", "GrpcSettings", "HealthSettings",
+    "LogSettings", "MetricsSettings", "ReceiptSettings", "RetrySettings", "Settings",
+    "StreamSettings", "UpstreamSettings", "leaves", "sections",
 ]  # fmt: skip
 
 _KIB: Final = 1 << 10
@@ -132,30 +134,6 @@ class RetrySettings:
 
 
 @dataclass(frozen=True, slots=True)
-class MetricsSettings:
-    """Scraping the endpoints."""
-
-    refresh_interval_s: float | None = field(
-        default=None,
-        metadata=rules(
-            "Time between two scrapes of an endpoint.",
-            minimum=0.01,
-            absent="500ms idle, 200ms under load",
-            alias="--refresh-metrics-interval",
-        ),
-    )
-    staleness_threshold_s: float | None = field(
-        default=None,
-        metadata=rules(
-            "Age at which a scrape is stale; at least three times refreshInterval.",
-            minimum=0.01,
-            absent="2s, or three times refreshInterval if that is more",
-        ),
-    )
-    path: str = field(default="/metrics", metadata=rules("Path of an endpoint's metrics page."))
-
-
-@dataclass(frozen=True, slots=True)
 class HealthSettings:
     """Passive health: an endpoint that fails is left out for a while."""
 
@@ -252,6 +230,7 @@ class Settings:
         metadata=rules(
             "Port of a second listener, to which health, metrics and debugging move. 0: none, they stay.",
             maximum=65535,
+            alias="--metrics-port",
         ),
     )
     endpoint: tuple[EndpointSpec, ...] = field(
@@ -263,7 +242,14 @@ class Settings:
     )
     config: str | None = field(
         default=None,
-        metadata=rules("File with the EndpointPickerConfig.", absent="the built-in config/default.yaml"),
+        metadata=rules(
+            "File with the EndpointPickerConfig.",
+            absent="the built-in config/default.yaml",
+            alias="--config-file",
+        ),
+    )
+    config_text: str | None = field(
+        default=None, metadata=rules("The EndpointPickerConfig itself, instead of a file.", absent="none")
     )
     config_interval_s: float = field(
         default=1.0,
@@ -370,6 +356,7 @@ class Settings:
     health: HealthSettings = field(default_factory=HealthSettings)
     receipts: ReceiptSettings = field(default_factory=ReceiptSettings)
     stream: StreamSettings = field(default_factory=StreamSettings)
+    grpc: GrpcSettings = field(default_factory=GrpcSettings)
 
 
 def sections() -> dict[str, type]:

@@ -3,6 +3,7 @@
 import argparse
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Final
 
 from epp.config.document import Node, Scalar, SequenceNode, parse
@@ -16,6 +17,13 @@ from epp.errors import ConfigError, ConfigProblem
 
 __all__ = ["load_settings"]
 
+_LISTENERS: Final = {
+    "adminPort": "second listener",
+    "grpc.port": "endpoint picker",
+    "grpc.healthPort": "port of health checks",
+}
+_NO_DEFAULTS: Final[Mapping[str, Any]] = MappingProxyType({})
+_PORTS: Final = ("port", *_LISTENERS)
 _KEY_FILES: Final = {"adminKey": "adminKeyFile", "endpointKey": "endpointKeyFile"}
 
 
@@ -29,12 +37,15 @@ class _Given:
 
 
 def load_settings(
-    arguments: argparse.Namespace, environ: Mapping[str, str], read_file: Callable[[str], str]
+    arguments: argparse.Namespace,
+    environ: Mapping[str, str],
+    read_file: Callable[[str], str],
+    defaults: Mapping[str, Any] = _NO_DEFAULTS,
 ) -> tuple[Settings, Mapping[str, str], tuple[str, ...]]:
     """The settings, where each came from (key path → source), and notices for the log.
 
     `arguments` come from a parser with `add_settings_flags`; `read_file` returns a file's text and raises
-    OSError or UnicodeDecodeError.
+    OSError or UnicodeDecodeError. `defaults` (key path → value) go before those of `Settings`.
 
     Raises:
         ConfigError: with every problem found, whichever source it is in.
@@ -48,7 +59,9 @@ def load_settings(
         *_from_environment(environment.values, table, problems),
         *_from_flags(arguments, table, problems),
     ]
-    values = {leaf.path: leaf.default for leaf in table} | {g.leaf.path: g.value for g in given}
+    values = (
+        {leaf.path: leaf.default for leaf in table} | dict(defaults) | {g.leaf.path: g.value for g in given}
+    )
     sources = {leaf.path: "default" for leaf in table} | {g.leaf.path: g.source for g in given}
     _read_key_files(values, sources, read_file, problems)
     if not problems:
@@ -172,9 +185,9 @@ def _read_key_files(
 def _contradictions(values: Mapping[str, Any]) -> list[ConfigProblem]:
     """Rules over more than one setting."""
     problems: list[ConfigProblem] = []
-    if values["port"] and values["port"] == values["adminPort"]:
-        message = f"is {values['port']}, the same as port"
-        problems.append(ConfigProblem("adminPort", message, "choose another, or 0 for no second listener"))
+    problems += _shared_ports(values)
+    if values["configText"] is not None and values["config"] is not None:
+        problems.append(ConfigProblem("configText", "is given beside config", "keep one of them"))
     interval, threshold = values["metrics.refreshInterval"], values["metrics.stalenessThreshold"]
     if interval and threshold and threshold < 3 * interval:
         message = f"{threshold:g}s is less than three times metrics.refreshInterval ({interval:g}s)"
@@ -191,6 +204,23 @@ def _contradictions(values: Mapping[str, Any]) -> list[ConfigProblem]:
     if not values["metrics.path"].startswith("/"):
         message = f"must begin with /, not {values['metrics.path']!r}"
         problems.append(ConfigProblem("metrics.path", message, "write /metrics"))
+    return problems
+
+
+def _shared_ports(values: Mapping[str, Any]) -> list[ConfigProblem]:
+    """Listeners that want the same port, and health of a picker that is not there."""
+    problems: list[ConfigProblem] = []
+    taken: dict[int, str] = {}
+    for key in _PORTS:
+        port = values[key]
+        if port and port in taken:
+            message = f"is {port}, the same as {taken[port]}"
+            remedy = f"choose another, or 0 for no {_LISTENERS[key]}"
+            problems.append(ConfigProblem(key, message, remedy))
+        taken.setdefault(port, key)
+    if values["grpc.healthPort"] and not values["grpc.port"]:
+        message = "is given without grpc.port"
+        problems.append(ConfigProblem("grpc.healthPort", message, "give grpc.port, or leave it out"))
     return problems
 
 

@@ -7,26 +7,28 @@ from typing import Final
 import msgspec
 
 from epp.director.chains import (
-    PromptChains,
     block_tokens,
+    first_chain,
     hash_prompts,
     match_views,
     prompt_tokens,
     text_bytes,
 )
-from epp.director.claims import OutputLengths
 from epp.director.exchange import Exchange
 from epp.director.exclusions import ruled_out
 from epp.director.hold import Hold
+from epp.director.learning import Learning, claimable
 from epp.director.outcome import record_of
-from epp.director.reading import read_request
+from epp.director.reading import is_large, read_request, read_steps
 from epp.director.record import RequestRecord
 from epp.director.retry import RetryBudget, RetryPolicy, may_repeat
 from epp.director.running import RunningRequests
 from epp.director.state import State
+from epp.director.steps import next_or_result, timed
 from epp.director.stored import StoredResponses
-from epp.director.tokens import CounterRatios
+from epp.director.subset import within
 from epp.director.types import EndReason, Failure, FailureKind, RequestHead, Target
+from epp.director.unobserved import Unobserved
 from epp.director.views import Tier, predicted_hits
 from epp.endpoints.health import takes_requests
 from epp.endpoints.models import Resolution
@@ -64,14 +66,15 @@ class Director:
         """`timer` gives seconds for durations shown to operators; decisions never depend on it."""
         self.state = state
         self.observers = list(observers)
-        self.counter_ratios = CounterRatios(state.ratios)
+        self._learning = Learning(state.ratios)
+        self.counter_ratios = self._learning.counter_ratios
         self._timer = timer
         self._retry = retry or RetryPolicy()
         self._budget = RetryBudget(self._retry)
         self._limits = limits or Limits()
-        self._outputs = OutputLengths()
         self.running = RunningRequests()
         self._stored = StoredResponses()
+        self.unobserved = Unobserved(state.ledger, self._release)
 
     def adopt(self, state: State) -> None:
         """Decide from `state` from the next request on; those under way keep the one they began with."""
@@ -85,7 +88,7 @@ class Director:
     def prepare(
         self, exchange: Exchange, body: bytes | None, now: float, *, model: str | None = None
     ) -> Generator[None, None, None]:
-        """Parse and hash `body` (as it came, maybe compressed); yields about each MB of work.
+        """Parse and hash `body` (as it came, maybe compressed); yields between steps if it is large.
 
         None: nobody reads the body, and `model` is all that is known of it.
 
@@ -95,40 +98,31 @@ class Director:
         del now
         started = self._timer()
         limit = self._limits.inflated_bytes
-        request = exchange.request = read_request(exchange.head, body, limit, model)
         exchange.body_bytes = len(body or b"")
+        if body is not None and is_large(exchange.head, body):
+            request = yield from timed(exchange, read_steps(exchange.head, body, limit), self._timer)
+            started = self._timer()
+        else:
+            request = read_request(exchange.head, body, limit, model)
+        exchange.request = request
         resolution = exchange.resolution = self._resolve(request)
         if request.prompts:
-            steps = hash_prompts(
-                request,
-                resolution.base,
-                resolution.adapter,
-                exchange.state.views,
-                exchange.state.shadow_views,
-            )
-            exchange.prepare_s += self._timer() - started
-            exchange.chains = yield from self._timed(exchange, steps)
-            started = self._timer()
-            ratio = self.state.ratios.bytes_per_token(resolution.model, exchange.chains.family)
+            views, beside = exchange.state.views, exchange.state.shadow_views
+            steps = hash_prompts(request, resolution.base, resolution.adapter, views, beside)
+            chains = next_or_result(steps)  # mostly in one step
+            if chains is None:
+                exchange.prepare_s += self._timer() - started
+                yield
+                chains = yield from timed(exchange, steps, self._timer)
+                started = self._timer()
+            exchange.chains = chains
+            ratio = self.state.ratios.bytes_per_token(resolution.model, chains.family)
             exchange.prompt_tokens = prompt_tokens(request, ratio)
             exchange.text_bytes = text_bytes(request)
-            # The hashes stand for the prompts from here on: a stream of minutes must not keep their text.
-            exchange.request = msgspec.structs.replace(request, prompts=())
+        # The hashes stand for prompts and salt from here on: a stream of minutes must not keep their text.
+        if request.prompts or request.salt:
+            exchange.request = msgspec.structs.replace(request, prompts=(), salt="")
         exchange.prepare_s += self._timer() - started
-
-    def _timed(
-        self, exchange: Exchange, steps: Generator[None, None, PromptChains]
-    ) -> Generator[None, None, PromptChains]:
-        """Drive `steps`, counting the time inside them and not that of their pauses."""
-        while True:
-            started = self._timer()
-            try:
-                next(steps)
-            except StopIteration as done:
-                return done.value  # type: ignore[no-any-return]
-            finally:
-                exchange.prepare_s += self._timer() - started
-            yield
 
     def _resolve(self, request: InferenceRequest) -> Resolution:
         pool = self.state.table.pool
@@ -157,13 +151,8 @@ class Director:
             raise AssertionError("prepare comes before pick")
         resolution = exchange.resolution = self._resolve(request)
         chains, state = exchange.chains, exchange.state
-        holder = self._stored.holder(request.stored_response, state.table.pool, now)
-        candidates, full = (
-            state.candidates.find(resolution, exchange.priority, now)
-            if holder is None
-            else ((holder,), False)
-        )
-        exchange.ruled_out = ruled_out(state, resolution, candidates, now, held=holder is not None)
+        candidates, full, held = self._candidates(exchange, request, resolution, now)
+        exchange.ruled_out = ruled_out(state, resolution, candidates, now, held=held, subset=exchange.subset)
         if chains is not None:
             exchange.block_tokens = block_tokens(chains, state.ratios, resolution.model)
             exchange.matches = match_views(state.index, state.views, chains, exchange.block_tokens)
@@ -179,8 +168,18 @@ class Director:
             now=now,
             full=full,
             headers=exchange.head.headers,
-            family=chains.family if chains is not None else None,
+            **first_chain(chains, exchange.block_tokens),
         )
+
+    def _candidates(
+        self, exchange: Exchange, request: InferenceRequest, resolution: Resolution, now: float
+    ) -> tuple[tuple[Endpoint, ...], bool, bool]:
+        """As of `Candidates.find`, and whether the one candidate holds the stored response that is meant."""
+        holder = self._stored.holder(request.stored_response, self.state.table.pool, now)
+        if holder is not None:
+            return within((holder,), exchange.subset), False, True
+        found, full = exchange.state.candidates.find(resolution, exchange.priority, now)
+        return within(found, exchange.subset), full and exchange.subset is None, False
 
     def pick(self, exchange: Exchange, now: float) -> Target:
         """Schedule, raise the ledger and claim the prefix, in one step.
@@ -201,42 +200,56 @@ class Director:
 
     def commit(self, exchange: Exchange, decision: Decision, endpoint: Endpoint) -> None:
         """Note in the index alone that somebody else sends this request to `endpoint`."""
-        chains = _claimable(exchange)
+        chains = claimable(exchange)
         if chains is not None:
             exchange.state.claims.record(endpoint, chains, exchange.block_tokens)
         exchange.state.scheduler.on_picked(decision, endpoint)
 
     def _dispatch(self, exchange: Exchange, endpoint: Endpoint, now: float, *, fresh: bool = False) -> Target:
         self.state.health.on_pick(endpoint, now)
+        target = self._take(exchange, endpoint, fresh=fresh)
+        exchange.attempts += 1
+        exchange.executions += 1
+        exchange.tried.add(endpoint.address)
+        return target
+
+    def _take(self, exchange: Exchange, endpoint: Endpoint, *, fresh: bool = False) -> Target:
+        """Raise the ledger and claim the prefix for `endpoint`."""
         exchange.predicted = self._predict(exchange, endpoint)
         cached = sum(exchange.predicted.values())
         exchange.hold = exchange.state.claims.take(
             endpoint,
-            _claimable(exchange),
+            claimable(exchange),
             exchange.block_tokens,
             uncached_tokens=max(0, exchange.prompt_tokens - cached),
-            output_tokens=self._expected_output(exchange),
+            output_tokens=self._learning.expected_output(exchange),
         )
         if exchange.decision is not None and not fresh:
             exchange.state.scheduler.on_picked(exchange.decision, endpoint)
-        exchange.attempts += 1
-        exchange.executions += 1
-        exchange.tried.add(endpoint.address)
         spec = endpoint.spec
         exchange.target = Target(
             endpoint.address, spec.scheme, spec.host, spec.port, endpoint.slot, fresh_connection=fresh
         )
         return exchange.target
 
+    def on_served(self, exchange: Exchange, address: str) -> None:
+        """The gateway says who gave the answer: ledger and claim move there if it is not the pick.
+
+        An address that is none of the pool's holds nothing, and the record names no endpoint.
+        """
+        hold = exchange.hold
+        if hold is None or hold.endpoint.address == address:
+            return
+        exchange.state.claims.take_back(hold)
+        exchange.hold = exchange.target = None
+        there = self.state.table.pool.by_address.get(address)
+        if there is not None:
+            self._take(exchange, there)
+
     def _predict(self, exchange: Exchange, endpoint: Endpoint) -> dict[Tier, int]:
         if exchange.chains is None:
             return {}
         return predicted_hits(exchange.state.views, endpoint, exchange.matches, exchange.prompt_tokens)
-
-    def _expected_output(self, exchange: Exchange) -> int:
-        limit = exchange.request.max_output_tokens if exchange.request else None
-        model = exchange.resolution.model if exchange.resolution else ""
-        return self._outputs.expected(model, limit)
 
     def next_after_failure(self, exchange: Exchange, failure: Failure, now: float) -> Target | None:
         """The next execution after one that failed before a byte went to the client; None: stop."""
@@ -339,58 +352,47 @@ class Director:
         if exchange.ended:
             return
         exchange.ended = True
+        if reason is EndReason.COMPLETE and exchange.hold is not None:
+            self.unobserved.learn(exchange, now)
+        self._release(exchange, now, usage)
+        self._tell(record_of(exchange, reason, now, usage=usage, response_bytes=response_bytes, error=error))
+
+    def on_unobserved(self, exchange: Exchange, now: float) -> None:
+        """What comes of the request nobody will say: tell the observers what is known, and release it when
+        it is estimated to be over (see `Unobserved`).
+        """
+        if exchange.ended:
+            return
+        exchange.ended = True
+        if exchange.hold is None:
+            self._release(exchange, now)
+        else:
+            if exchange.status is None:
+                exchange.hold.confirmed = True  # most requests succeed
+            self.unobserved.add(exchange, exchange.hold, now)
+        self._tell(record_of(exchange, EndReason.UNOBSERVED, now, usage=None, response_bytes=0, error=None))
+
+    def _tell(self, record: RequestRecord) -> None:
+        for observer in self.observers:
+            observer(record)
+
+    def _release(self, exchange: Exchange, now: float, usage: Usage | None = None) -> None:
+        output_tokens = usage.completion_tokens if usage else None
         if exchange.counted_as is not None:
             self.running.leave(exchange.counted_as)
-        output_tokens = usage.completion_tokens if usage else None
         if exchange.hold is not None:
-            self._learn(exchange, usage)
+            self._learning.learn(exchange, usage)
             self._finish(exchange, exchange.hold, output_tokens)
         if exchange.decision is not None:
             exchange.state.scheduler.on_ended(exchange.decision, now, output_tokens)
-        record = record_of(exchange, reason, now, usage=usage, response_bytes=response_bytes, error=error)
-        for observer in self.observers:
-            observer(record)
 
     def _finish(self, exchange: Exchange, hold: Hold, output_tokens: int | None) -> None:
         there = self.state.table.endpoint(hold.endpoint.address)
         exchange.state.claims.finish(
             hold,
-            _claimable(exchange),
+            claimable(exchange),
             exchange.block_tokens,
-            self._learned(exchange),
+            self._learning.worth(exchange),
             output_tokens,
             same_incarnation=there is not None and there.incarnation == hold.endpoint.incarnation,
         )
-
-    def _learned(self, exchange: Exchange) -> dict[int, float]:
-        """What the blocks of a claim are worth by what is known after the answer."""
-        if exchange.chains is None or exchange.resolution is None:
-            return {}
-        return block_tokens(exchange.chains, self.state.ratios, exchange.resolution.model)
-
-    def _learn(self, exchange: Exchange, usage: Usage | None) -> None:
-        """Bytes per token and answer lengths, from what the endpoint reported."""
-        request, hold, resolution = exchange.request, exchange.hold, exchange.resolution
-        if request is None or hold is None or resolution is None or not hold.confirmed:
-            return
-        if not request.api.computes:
-            return
-        sent_bytes = exchange.text_bytes
-        slot = hold.endpoint.slot
-        if usage is None or usage.prompt_tokens is None:
-            if exchange.chains is not None and not exchange.chains.token_ids:
-                self.counter_ratios.sent(slot, resolution.model, sent_bytes)
-            else:
-                self.counter_ratios.spoiled(slot)
-            return
-        self.counter_ratios.spoiled(slot)
-        if exchange.chains is not None and not exchange.chains.token_ids:
-            self.state.ratios.learn(resolution.model, sent_bytes, usage.prompt_tokens, exchange.chains.family)
-        if usage.completion_tokens is not None:
-            self._outputs.learn(resolution.model, usage.completion_tokens)
-
-
-def _claimable(exchange: Exchange) -> PromptChains | None:
-    """The chains that the endpoint will compute; tokenizing a prompt leaves nothing in a cache."""
-    request = exchange.request
-    return exchange.chains if request is not None and request.api.computes else None

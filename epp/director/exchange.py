@@ -24,7 +24,7 @@ class Exchange:
         "arrived", "attempts", "block_tokens", "body_bytes", "chains", "counted_as", "decision",
         "decision_s", "ejected", "ended", "executions", "failures", "first_byte_at", "head", "hold",
         "matches", "order", "predicted", "prepare_s", "priority", "prompt_tokens", "request", "resolution",
-        "ruled_out", "state", "status", "target", "text_bytes", "tried",
+        "ruled_out", "state", "status", "subset", "target", "text_bytes", "tried",
     )  # fmt: skip
 
     def __init__(self, head: RequestHead, arrived: float, state: State, priority: int = 0) -> None:
@@ -33,6 +33,7 @@ class Exchange:
         self.head = head
         self.arrived = arrived
         self.priority = priority
+        self.subset: frozenset[str] | None = None  # addresses and hosts that a gateway allows
         self.body_bytes = 0
         self.request: InferenceRequest | None = None
         self.resolution: Resolution | None = None

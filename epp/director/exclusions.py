@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from epp.director.state import State
+from epp.director.subset import is_allowed
 from epp.endpoints.health import takes_requests
 from epp.endpoints.models import Resolution
 from epp.endpoints.types import Endpoint
@@ -40,22 +41,34 @@ NOBODY_RULED_OUT: Final = RuledOut((), (), {})
 
 
 def ruled_out(
-    state: State, resolution: Resolution, candidates: Sequence[Endpoint], now: float, *, held: bool
+    state: State,
+    resolution: Resolution,
+    candidates: Sequence[Endpoint],
+    now: float,
+    *,
+    held: bool,
+    subset: frozenset[str] | None = None,
 ) -> RuledOut:
-    """Who was ruled out; `held`: the one candidate holds the stored response that the request names."""
+    """Who was ruled out.
+
+    `held`: the one candidate holds the stored response that the request names; `subset` is what a gateway
+    allows, None: all.
+    """
     serving, pool = resolution.endpoints, state.table.pool.endpoints
     if not held and len(candidates) == len(serving):
         return RuledOut(pool, serving, {})
     chosen = {endpoint.slot for endpoint in candidates}
     reasons = {
-        endpoint.slot: "does not hold the stored response" if held else _why(state, endpoint, now)
+        endpoint.slot: "does not hold the stored response" if held else _why(state, endpoint, now, subset)
         for endpoint in serving
         if endpoint.slot not in chosen
     }
     return RuledOut(pool, (*serving, *candidates), reasons)
 
 
-def _why(state: State, endpoint: Endpoint, now: float) -> str:
+def _why(state: State, endpoint: Endpoint, now: float, subset: frozenset[str] | None) -> str:
+    if not is_allowed(endpoint, subset):
+        return "not allowed by the gateway"
     if endpoint.draining:
         return "draining"
     if not takes_requests(endpoint):

@@ -2,6 +2,7 @@
 
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from epp.director.director import Director
@@ -10,7 +11,7 @@ from epp.director.receipts import receipt
 from epp.director.types import RequestHead
 from epp.endpoints.types import Endpoint
 
-__all__ = ["Pick", "pick_now", "pick_steps"]
+__all__ = ["Pick", "pick_list", "pick_now", "pick_steps"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,3 +55,16 @@ def pick_now(director: Director, head: RequestHead, body: bytes, now: float, *, 
         except StopIteration as done:
             pick: Pick = done.value
             return pick
+
+
+def pick_list(director: Director, exchange: Exchange, now: float, *, least: int = 1) -> tuple[str, ...]:
+    """`Director.pick` for a gateway that sends the request: its endpoint, then those to try after it, as many
+    in all as the picker's `maxNumOfEndpoints` says, and at least `least` if there are so many.
+
+    Raises:
+        SaturatedError, NoEndpointsError.
+    """
+    first = director.pick(exchange, now)
+    most = exchange.decision.primary.max_endpoints if exchange.decision else 1
+    others = islice(exchange.order, max(most, least) - 1)
+    return (first.address, *(endpoint.address for endpoint in others))

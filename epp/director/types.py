@@ -60,4 +60,5 @@ class EndReason(enum.StrEnum):
     CLIENT_DISCONNECTED = "client_disconnected"
     TIMEOUT = "timeout"
     SHUTDOWN = "shutdown"
+    UNOBSERVED = "unobserved"  # a gateway sent it, and does not show the rest of the answer
     REJECTED = "rejected"  # answered by the router itself

@@ -47,6 +47,7 @@ class Upkeep:
         endpoint = self._table.update_metrics(address, metrics, now) or endpoint
         self._health.on_scrape(endpoint, now)
         self._size_views((endpoint,))
+        self._director.unobserved.on_scrape(endpoint, now)
         self._director.counter_ratios.scraped(endpoint.slot, metrics, self._ledger.requests[endpoint.slot])
 
     def on_scrape_failure(self, address: str, incarnation: int, *, refused: bool, now: float) -> None:
@@ -83,6 +84,7 @@ class Upkeep:
 
     def tick(self, now: float) -> bool:
         """Periodic work in small steps; True when the index has nothing left to clean."""
+        self._director.unobserved.tick(now)
         self._table.refresh_staleness(now, self._staleness_s())
         self._table.publish()
         return self._index.sweep(_SWEEP_BUDGET)

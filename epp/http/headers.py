@@ -18,13 +18,18 @@ ASCII and repeated headers included. Names are compared without case.
     authorization, x-api-key: see `Credentials`
 """
 
+import enum
 import os
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 from epp.http.types import Headers
 
-__all__ = ["Credentials", "find_request_id", "new_request_id", "request_headers", "response_headers"]
+__all__ = [
+    "Credentials", "find_request_id", "is_routing_header", "new_request_id", "request_headers",
+    "response_headers",
+]  # fmt: skip
 
 _HOP_BY_HOP = frozenset((
     b"connection", b"keep-alive", b"proxy-authenticate", b"proxy-authorization", b"proxy-connection", b"te",
@@ -43,6 +48,7 @@ _UNTRUSTED_PREFIXES = (*_ROUTING_PREFIXES, b"x-forwarded-", b"x-real-ip")
 _REQUEST_OWN = frozenset((b"host", b"content-length", b"expect", b"x-request-id"))
 _REQUEST_SPECIAL = _HOP_BY_HOP | _FORWARDED | _ROUTING | _REQUEST_OWN
 _RESPONSE_SPECIAL = _HOP_BY_HOP | frozenset((b"date", b"server", b"content-length", b"x-request-id"))
+_KNOWN_NAMES = 512
 _REQUEST_ID = re.compile(rb"[\x21-\x7e]{1,128}")
 
 
@@ -67,6 +73,36 @@ class Credentials:
         return kept
 
 
+class _Rule(enum.Enum):
+    """What becomes of a header."""
+
+    KEEP = enum.auto()
+    KEEP_IF_TRUSTED = enum.auto()
+    SPECIAL = enum.auto()
+    DROP = enum.auto()
+
+
+# Names come from a few clients and repeat with each request.
+@lru_cache(_KNOWN_NAMES)
+def _request_rule(written: bytes) -> tuple[bytes, _Rule]:
+    """The name in lower case, and its rule on the way to the endpoint."""
+    name = written.lower()
+    if name in _REQUEST_SPECIAL:
+        return name, _Rule.SPECIAL
+    if name.startswith(_ROUTING_PREFIXES):
+        return name, _Rule.DROP
+    return name, _Rule.KEEP_IF_TRUSTED if name.startswith(_UNTRUSTED_PREFIXES) else _Rule.KEEP
+
+
+@lru_cache(_KNOWN_NAMES)
+def _response_rule(written: bytes) -> tuple[bytes, _Rule]:
+    """The name in lower case, and its rule on the way to the client."""
+    name = written.lower()
+    if name in _RESPONSE_SPECIAL:
+        return name, _Rule.SPECIAL
+    return name, _Rule.DROP if name.startswith(b"x-epp-") else _Rule.KEEP
+
+
 def request_headers(
     headers: Headers,
     *,
@@ -83,13 +119,13 @@ def request_headers(
     """
     kept: Headers = []
     special: dict[bytes, list[bytes]] = {}
-    dropped = _ROUTING_PREFIXES if trusted else _UNTRUSTED_PREFIXES
+    rule_of = _request_rule
     for header in headers:
-        name = header[0].lower()
-        if name in _REQUEST_SPECIAL:
-            special.setdefault(name, []).append(header[1])
-        elif not name.startswith(dropped):
+        name, rule = rule_of(header[0])
+        if rule is _Rule.KEEP or (trusted and rule is _Rule.KEEP_IF_TRUSTED):
             kept.append(header)
+        elif rule is _Rule.SPECIAL:
+            special.setdefault(name, []).append(header[1])
     kept = _without_listed(kept, special)
     if credentials is not None:
         kept = credentials.replace(kept)
@@ -139,18 +175,24 @@ def response_headers(
     """
     kept: Headers = []
     special: dict[bytes, list[bytes]] = {}
+    rule_of = _response_rule
     for header in headers:
-        name = header[0].lower()
-        if name in _RESPONSE_SPECIAL:
-            special.setdefault(name, []).append(header[1])
-        elif not name.startswith(b"x-epp-"):
+        name, rule = rule_of(header[0])
+        if rule is _Rule.KEEP:
             kept.append(header)
+        elif rule is _Rule.SPECIAL:
+            special.setdefault(name, []).append(header[1])
     kept = _without_listed(kept, special)
     own = ((b"date", date), (b"server", server), (b"x-epp-endpoint", endpoint), (b"x-request-id", request_id))
     if keep_content_length and b"content-length" in special:
         kept.append((b"content-length", special[b"content-length"][0]))
     kept += [(name, value) for name, value in own if value is not None]
     return kept
+
+
+def is_routing_header(name: bytes) -> bool:
+    """Whether a header (its name in lower case) belongs to a router or a gateway: no client may set it."""
+    return name in _ROUTING or name.startswith(_ROUTING_PREFIXES)
 
 
 def find_request_id(headers: Headers) -> bytes | None:

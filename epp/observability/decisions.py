@@ -2,8 +2,9 @@
 
 from collections import deque
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from itertools import islice
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -16,6 +17,8 @@ from epp.scheduling.contracts import Cycle, Decision
 from epp.scheduling.receipt import PredictedHit, render
 
 __all__ = ["DecisionLog"]
+
+_LONGEST_PATH: Final = 512
 
 Hits = Callable[[RequestRecord, Endpoint], PredictedHit]
 
@@ -37,6 +40,8 @@ class DecisionLog:
         """Keep a request that has ended, in place of the oldest when the ring is full."""
         if record.decision is not None:
             _forget_content(record.decision.cycle)
+        if len(record.path) > _LONGEST_PATH:
+            record = replace(record, path=record.path[:_LONGEST_PATH])
         self._records.append((self._wall(), record))
 
     def render(self, limit: int) -> list[dict[str, Any]]:

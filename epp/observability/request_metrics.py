@@ -17,7 +17,7 @@ from epp.observability.instruments import OTHER, Family, Histogram, LabelCap
 __all__ = ["RequestMetrics", "ViewLabels"]
 
 _UNNAMED: Final = "unknown"  # the label of a request whose model is not known
-_IN_TIME: Final = frozenset({EndReason.COMPLETE, EndReason.REJECTED})
+_IN_TIME: Final = frozenset({EndReason.COMPLETE, EndReason.REJECTED, EndReason.UNOBSERVED})
 _NOWHERE: Final = ("", "", "")  # endpoint labels of an attempt that found none
 
 FlowKey = tuple[str, str, str, str]
@@ -304,7 +304,8 @@ def _error_code(record: RequestRecord) -> str | None:
 
 def _observe_response(series: _FlowSeries, record: RequestRecord) -> None:
     """Sizes, tokens and times of a response that an endpoint gave."""
-    series.response_size.observe(record.response_bytes)
+    if record.reason is not EndReason.UNOBSERVED:
+        series.response_size.observe(record.response_bytes)
     output_tokens = None
     if record.usage is not None:
         output_tokens = record.usage.completion_tokens

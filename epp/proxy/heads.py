@@ -119,4 +119,8 @@ def is_event_stream(head: ResponseHead) -> bool:
 
 
 def _value(head: ResponseHead, wanted: bytes) -> str | None:
-    return next((value.decode("latin-1") for name, value in head.headers if name.lower() == wanted), None)
+    size = len(wanted)
+    for name, value in head.headers:
+        if len(name) == size and name.lower() == wanted:
+            return value.decode("latin-1")
+    return None

@@ -1,43 +1,10 @@
 """Reading a request's body under limits."""
 
-from epp.errors import ClientDisconnectedError, OverloadedError, PayloadTooLargeError
+from epp.errors import ClientDisconnectedError, PayloadTooLargeError
+from epp.http.budget import BodyBudget, BodyHold
 from epp.proxy.asgi import Headers, Receive
 
 __all__ = ["BodyBudget", "BodyHold", "announced_length", "read_body", "too_large"]
-
-
-class BodyBudget:
-    """Bytes of all bodies that are being held, and the most there may be."""
-
-    def __init__(self, max_bytes: int) -> None:
-        self.max_bytes = max_bytes
-        self.held_bytes = 0
-
-
-class BodyHold:
-    """One request's share of the budget."""
-
-    __slots__ = ("_budget", "_bytes")
-
-    def __init__(self, budget: BodyBudget) -> None:
-        self._budget = budget
-        self._bytes = 0
-
-    def take(self, size: int) -> None:
-        """Hold `size` more bytes.
-
-        Raises:
-            OverloadedError: there is no room; nothing was taken.
-        """
-        if self._budget.held_bytes + size > self._budget.max_bytes:
-            raise OverloadedError("too many bytes of request bodies are in flight; try again")
-        self._budget.held_bytes += size
-        self._bytes += size
-
-    def release(self) -> None:
-        """Give everything back; a second call gives back nothing."""
-        self._budget.held_bytes -= self._bytes
-        self._bytes = 0
 
 
 async def read_body(headers: Headers, receive: Receive, hold: BodyHold, max_bytes: int) -> bytes:

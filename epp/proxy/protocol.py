@@ -284,22 +284,25 @@ class HttpProtocol(HttpToolsProtocol):
 
     def on_url(self, url: bytes) -> None:
         """Parser callback: a piece of the request target."""
-        self._count_head(len(url))
+        self._head_bytes += len(url)
+        if self._head_bytes > self._settings.max_head_bytes:
+            raise self._head_too_large()
         super().on_url(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Parser callback: a header field, or a trailer field, which is counted and dropped."""
         self._header_count += 1
-        if self._header_count > self._settings.max_headers:
-            raise HeadTooLargeError(f"the request has more than {self._settings.max_headers} header fields")
-        self._count_head(len(name) + len(value) + _FIELD_FRAMING)
-        if self._phase is Phase.HEAD:
-            super().on_header(name, value)
-
-    def _count_head(self, size: int) -> None:
-        self._head_bytes += size
-        if self._head_bytes > self._settings.max_head_bytes:
+        self._head_bytes += len(name) + len(value) + _FIELD_FRAMING
+        settings = self._settings
+        if self._header_count > settings.max_headers:
+            raise HeadTooLargeError(f"the request has more than {settings.max_headers} header fields")
+        if self._head_bytes > settings.max_head_bytes:
             raise self._head_too_large()
+        if self._phase is Phase.HEAD:
+            name = name.lower()
+            if name == b"expect" and value.lower() == b"100-continue":
+                self.expect_100_continue = True
+            self.headers.append((name, value))
 
     def on_headers_complete(self) -> None:
         """Parser callback: the head is complete."""

@@ -8,6 +8,7 @@ from epp.scheduling.filters.label_selector import (
     LabelSelectorFilter,
     LabelSelectorParameters,
 )
+from epp.scheduling.filters.prefix_affinity import PrefixAffinityFilter, PrefixAffinityParameters
 from epp.scheduling.filters.role import DecodeFilter, PrefillFilter
 from epp.scheduling.filters.utilization import UtilizationFilter, UtilizationFilterParameters
 from epp.scheduling.handlers.single_profile import SingleProfileHandler
@@ -18,11 +19,15 @@ from epp.scheduling.pickers.weighted_random import WeightedRandomPicker
 from epp.scheduling.producers.approx_prefix_cache import ApproxPrefixCacheProducer, PrefixIndexParameters
 from epp.scheduling.registry import NoParameters, PluginKind, PluginType
 from epp.scheduling.scorers.active_request import ActiveRequestParameters, ActiveRequestScorer
+from epp.scheduling.scorers.cache_aware import CacheAwareParameters, CacheAwareScorer
+from epp.scheduling.scorers.consistent_hash import ConsistentHashParameters, ConsistentHashScorer
 from epp.scheduling.scorers.context_length_aware import (
     ContextLengthAwareParameters,
     ContextLengthAwareScorer,
 )
 from epp.scheduling.scorers.kv_cache_utilization import KvCacheUtilizationScorer
+from epp.scheduling.scorers.kv_overlap_cost import KvOverlapCostParameters, KvOverlapCostScorer
+from epp.scheduling.scorers.lmetric import LmetricScorer
 from epp.scheduling.scorers.load_aware import LoadAwareParameters, LoadAwareScorer
 from epp.scheduling.scorers.lora_affinity import LoraAffinityScorer
 from epp.scheduling.scorers.no_hit_lru import NoHitLruParameters, NoHitLruScorer
@@ -35,14 +40,15 @@ from epp.scheduling.scorers.session_affinity import (
     build_session_affinity,
 )
 from epp.scheduling.scorers.token_load import TokenLoadParameters, TokenLoadScorer
+from epp.scheduling.scorers.ttft_cost import TtftCostParameters, TtftCostScorer
 
 __all__ = ["scheduling_types"]
 
 
 def scheduling_types() -> list[PluginType]:
     """Filters, scorers, pickers, the handler, the producer, and what is accepted without effect."""
-    scorers = [*_load_scorers(), *_affinity_scorers()]
-    return [*_filters(), *scorers, *_pickers(), *_others(), *inert_types()]
+    scorers = [*_load_scorers(), *_affinity_scorers(), *_cost_scorers()]
+    return [*_filters(), *_affinity_filters(), *scorers, *_pickers(), *_others(), *inert_types()]
 
 
 def _filters() -> list[PluginType]:
@@ -102,6 +108,18 @@ def _filters() -> list[PluginType]:
     ]
 
 
+def _affinity_filters() -> list[PluginType]:
+    return [
+        PluginType(
+            PrefixAffinityFilter.type,
+            PluginKind.FILTER,
+            PrefixAffinityParameters,
+            PrefixAffinityFilter.build,
+            "Keeps the endpoints that hold most of the prompt, unless they are far behind.",
+        ),
+    ]
+
+
 def _load_scorers() -> list[PluginType]:
     scorer = PluginKind.SCORER
     return [
@@ -142,6 +160,47 @@ def _load_scorers() -> list[PluginType]:
             TokenLoadParameters,
             TokenLoadScorer.build,
             "Fewer uncached prompt tokens to compute, this request's included.",
+        ),
+    ]
+
+
+def _cost_scorers() -> list[PluginType]:
+    scorer = PluginKind.SCORER
+    return [
+        PluginType(
+            TtftCostScorer.type,
+            scorer,
+            TtftCostParameters,
+            TtftCostScorer.build,
+            "The earliest predicted first token.",
+        ),
+        PluginType(
+            LmetricScorer.type,
+            scorer,
+            NoParameters,
+            LmetricScorer.build,
+            "Fewer new prompt tokens times requests (LMetric).",
+        ),
+        PluginType(
+            KvOverlapCostScorer.type,
+            scorer,
+            KvOverlapCostParameters,
+            KvOverlapCostScorer.build,
+            "Fewer blocks to prefill and in use (Dynamo).",
+        ),
+        PluginType(
+            CacheAwareScorer.type,
+            scorer,
+            CacheAwareParameters,
+            CacheAwareScorer.build,
+            "The longest match while load is balanced, else the least load (SGLang).",
+        ),
+        PluginType(
+            ConsistentHashScorer.type,
+            scorer,
+            ConsistentHashParameters,
+            ConsistentHashScorer.build,
+            "The same head to the same endpoint, with bounded load.",
         ),
     ]
 

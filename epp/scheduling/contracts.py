@@ -69,7 +69,8 @@ class Cycle:
         ledger: exact in-flight counts.
         headers: lower-case request headers that plugins may read.
         now: monotonic seconds.
-        family: hash of the first prompt's first block, None where no prompt has one.
+        chain: block hashes of the first prompt, each standing for the whole prefix; empty where there are none.
+        chain_block_tokens: what one of its blocks is worth.
     """
 
     request: InferenceRequest
@@ -83,7 +84,8 @@ class Cycle:
     now: float
     full: bool = True
     headers: Mapping[str, str] = field(default_factory=dict)
-    family: int | None = None
+    chain: Sequence[int] = ()
+    chain_block_tokens: float = 0.0
     known_slots: CandidateSlots | None = field(default=None, repr=False)
 
     def slots(self) -> CandidateSlots:

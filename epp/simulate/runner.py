@@ -123,10 +123,8 @@ class Simulation:
 
     def _follow(self, request: SimRequest, now: float) -> None:
         """What the client sends next."""
-        following = self._workload.next_after(request, now)
-        if following is not None:
-            when, then = following
-            self.at(when, partial(self._arrive, then))
+        for when, following in self._workload.next_after(request, now):
+            self.at(when, partial(self._arrive, following))
 
     def _scrape(self, now: float) -> None:
         """Tell the router what the last scrapes before `now` saw, where it differs from what it knows."""

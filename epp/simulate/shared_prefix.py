@@ -9,7 +9,7 @@ import random
 from dataclasses import dataclass
 
 from epp.simulate.prompts import Segment, identity
-from epp.simulate.workload import ClosedLoop, OpenLoop, SimRequest
+from epp.simulate.workload import ClosedLoop, SimRequest, Staged
 
 __all__ = ["SharedPrefix", "Stage", "closed_loop", "ladder"]
 
@@ -71,19 +71,19 @@ def closed_loop(
     return ClosedLoop(made, concurrency, gap_s)
 
 
-def ladder(data: SharedPrefix, stages: tuple[Stage, ...], seed: int) -> OpenLoop:
-    """Poisson stages one after another; each reads the list from its start."""
+def ladder(data: SharedPrefix, stages: tuple[Stage, ...], seed: int) -> Staged:
+    """Poisson stages, each begun when the last has drained; each reads the list from its start."""
     generator = random.Random(seed)
     prompts = _prompts(data, generator)
-    arrivals: list[tuple[float, SimRequest]] = []
-    start = 0.0
+    made: list[list[tuple[float, SimRequest]]] = []
+    count = 0
     for number, stage in enumerate(stages):
-        now = start + generator.expovariate(stage.rate)
-        first = len(arrivals)
-        while now < start + stage.duration_s:
-            segments = prompts[(len(arrivals) - first) % len(prompts)]
-            request = SimRequest(len(arrivals), segments, data.output_len, data.output_len, number)
-            arrivals.append((now, request))
+        arrivals: list[tuple[float, SimRequest]] = []
+        now = generator.expovariate(stage.rate)
+        while now < stage.duration_s or not arrivals:
+            segments = prompts[len(arrivals) % len(prompts)]
+            arrivals.append((now, SimRequest(count, segments, data.output_len, data.output_len, number)))
+            count += 1
             now += generator.expovariate(stage.rate)
-        start += stage.duration_s + stage.interval_s
-    return OpenLoop(arrivals)
+        made.append(arrivals)
+    return Staged(made, [stage.interval_s for stage in stages])

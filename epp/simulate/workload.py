@@ -6,7 +6,7 @@ from typing import Protocol
 
 from epp.simulate.prompts import Segment
 
-__all__ = ["ClosedLoop", "OpenLoop", "SimRequest", "Workload"]
+__all__ = ["ClosedLoop", "OpenLoop", "SimRequest", "Staged", "Workload"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,7 +44,7 @@ class Workload(Protocol):
         """Requests whose time is known at the start, with their seconds, in order."""
         ...
 
-    def next_after(self, request: SimRequest, now: float) -> tuple[float, SimRequest] | None:
+    def next_after(self, request: SimRequest, now: float) -> Iterable[tuple[float, SimRequest]]:
         """What comes because `request` has ended."""
         ...
 
@@ -60,9 +60,9 @@ class OpenLoop:
         """All of them."""
         return self._arrivals
 
-    def next_after(self, _request: SimRequest, _now: float) -> tuple[float, SimRequest] | None:
+    def next_after(self, _request: SimRequest, _now: float) -> Iterable[tuple[float, SimRequest]]:
         """Nothing."""
-        return None
+        return ()
 
 
 class ClosedLoop:
@@ -80,10 +80,44 @@ class ClosedLoop:
         self._sent = min(self._clients, self.total)
         return [(0.0, request) for request in self._requests[: self._sent]]
 
-    def next_after(self, _request: SimRequest, now: float) -> tuple[float, SimRequest] | None:
+    def next_after(self, _request: SimRequest, now: float) -> Iterable[tuple[float, SimRequest]]:
         """The next one of the list, after the client's pause."""
         if self._sent == self.total:
-            return None
+            return ()
         request = self._requests[self._sent]
         self._sent += 1
-        return now + self._gap_s, request
+        return ((now + self._gap_s, request),)
+
+
+class Staged:
+    """Stages of requests, each with times from its start; one starts when all of the last have ended.
+
+    `pauses_s` are the seconds from the end of a stage to the start of the next.
+    """
+
+    def __init__(
+        self, stages: Sequence[Sequence[tuple[float, SimRequest]]], pauses_s: Sequence[float]
+    ) -> None:
+        self._stages = stages
+        self._pauses_s = pauses_s
+        self._left = 0
+        self._next = 0
+        self.total = sum(map(len, stages))
+
+    def initial(self) -> Iterable[tuple[float, SimRequest]]:
+        """The first stage."""
+        self._next = 0
+        return self._start(0.0)
+
+    def next_after(self, _request: SimRequest, now: float) -> Iterable[tuple[float, SimRequest]]:
+        """The next stage, after the last request of this one."""
+        self._left -= 1
+        if self._left or self._next == len(self._stages):
+            return ()
+        return self._start(now + self._pauses_s[self._next - 1])
+
+    def _start(self, when: float) -> Iterable[tuple[float, SimRequest]]:
+        stage = self._stages[self._next]
+        self._next += 1
+        self._left = len(stage)
+        return [(when + after_s, request) for after_s, request in stage]

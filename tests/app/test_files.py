@@ -20,6 +20,13 @@ def test_without_a_name_it_is_the_built_in_one():
     assert scorers(config)[0] == ("active-request-scorer", 2.0)
 
 
+def test_the_text_itself_may_stand_in_the_settings():
+    config = picker_config(Settings(config_text=PLAIN))
+
+    assert config.source == "configText"
+    assert [name for name, _ in scorers(config)] == ["queue-scorer"]
+
+
 def test_a_plain_file_is_read(tmp_path):
     file = tmp_path / "config.yaml"
     file.write_text(PLAIN)

@@ -6,6 +6,7 @@ from epp.app.options import (
     core_options,
     log_dropped_headers,
     log_shadow_failures,
+    metric_names,
     proxy_settings,
     staleness_s,
     upstream_settings,
@@ -24,7 +25,10 @@ from epp.config.settings import (
 from epp.director.director import Limits
 from epp.director.retry import RetryPolicy
 from epp.endpoints.health import HealthPolicy
+from epp.errors import ConfigError
 from epp.http import UpstreamSettings as Upstream
+from epp.scrape.engines import Selector
+from epp.scrape.page import CoreNames
 
 
 @pytest.mark.parametrize(
@@ -123,6 +127,25 @@ def test_failures_of_the_shadow_are_logged_not_more_often_than_each_half_minute(
 
     assert [r.message for r in caplog.records] == ["the shadow configuration failed: ValueError('oops')"] * 2
     assert caplog.records[1].suppressed == 2
+
+
+def test_names_of_gauges_are_read_as_the_go_pickers_flags_write_them():
+    settings = Settings(
+        metrics=MetricsSettings(waiting_name="my:q{a=b}", running_name="my:r", kv_usage_name=None)
+    )
+
+    assert metric_names(settings) == CoreNames(
+        waiting=Selector("my:q", (("a", "b"),)), running=Selector("my:r"), kv_usage=None
+    )
+
+
+def test_names_that_are_none_are_all_told():
+    settings = Settings(metrics=MetricsSettings(waiting_name="1 2", kv_usage_name="a{b}"))
+
+    with pytest.raises(ConfigError) as refused:
+        metric_names(settings)
+
+    assert [p.path for p in refused.value.problems] == ["metrics.waitingName", "metrics.kvUsageName"]
 
 
 def test_headers_of_plugins_that_were_dropped_are_logged_by_name_not_more_often_than_each_half_minute(caplog):

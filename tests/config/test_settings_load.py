@@ -162,7 +162,7 @@ log: []
     )
 
     assert found == [
-        "s.yaml: upstrem (line 1): unknown key 'upstrem'; did you mean 'upstream'? known keys here: host, port, adminPort, endpoint, config, configInterval, shadowConfig, objective, poolName, drainTimeout, maxRequestBytes, maxInflatedBytes, maxBufferedBytes, maxRequests, maxInflightPerEndpoint, slowStart, seed, allowEngineAdmin, pathRules, adminKey, adminKeyFile, endpointKey, endpointKeyFile, trustedProxies, tls, adminTls, apiKeys, discovery, log, accessLog, upstream, client, retry, metrics, health, receipts, stream",
+        "s.yaml: upstrem (line 1): unknown key 'upstrem'; did you mean 'upstream'? known keys here: host, port, adminPort, endpoint, config, configText, configInterval, shadowConfig, objective, poolName, drainTimeout, maxRequestBytes, maxInflatedBytes, maxBufferedBytes, maxRequests, maxInflightPerEndpoint, slowStart, seed, allowEngineAdmin, lane, pathRules, adminKey, adminKeyFile, endpointKey, endpointKeyFile, trustedProxies, tls, adminTls, apiKeys, discovery, log, accessLog, upstream, client, retry, metrics, health, receipts, stream, grpc",
         "s.yaml: log (line 7): must be a mapping, not a list",
         "s.yaml: upstream.idleTimout (line 2): unknown key 'idleTimout'; did you mean 'idleTimeout'? known keys here: connectTimeout, firstByteTimeout, idleTimeout, totalTimeout, keepAlive, maxConnectionsPerEndpoint, tls",
         "s.yaml: port (line 3): must be a whole number, not the string '80'; write 80 without quotes",
@@ -388,3 +388,38 @@ def test_an_empty_variable_counts_as_unset():
 
     assert (settings.port, settings.config, notices) == (8080, None, ())
     assert sources["port"] == "default"
+
+
+@pytest.mark.parametrize(
+    ("flags", "told"),
+    [
+        (
+            "--grpc-port 8080",
+            "grpc.port: is 8080, the same as port; choose another, or 0 for no endpoint picker",
+        ),
+        (
+            "--grpc-port 1 --grpc-health-port 1",
+            "grpc.healthPort: is 1, the same as grpc.port; choose another, or 0 for no port of health checks",
+        ),
+        (
+            "--grpc-health-port 1",
+            "grpc.healthPort: is given without grpc.port; give grpc.port, or leave it out",
+        ),
+        ("--config a --config-text b", "configText: is given beside config; keep one of them"),
+    ],
+)
+def test_settings_of_a_picker_that_contradict_each_other(flags, told):
+    assert problems(flags=flags) == [told]
+
+
+def test_defaults_of_a_command_go_before_the_settings_own_and_after_what_is_given():
+    parser = argparse.ArgumentParser()
+    add_settings_flags(parser)
+    arguments = parser.parse_args(["--grpc-port", "5"])
+
+    settings, sources, _ = load_settings(
+        arguments, {}, lambda _: "", {"grpc.port": 9002, "grpc.healthPort": 9003}
+    )
+
+    assert (settings.grpc.port, settings.grpc.health_port) == (5, 9003)
+    assert sources["grpc.healthPort"] == "default"

@@ -58,12 +58,15 @@ def cycle(
     adapter: str = "",
     prompt_tokens: int = 1000,
     now: float = 0.0,
+    request: InferenceRequest = REQUEST,
+    chain: Sequence[int] = (),
+    chain_block_tokens: float = 0.0,
 ) -> Cycle:
     """A cycle over `candidates`."""
     book = ledger or Ledger()
     book.ensure(max((e.slot for e in candidates), default=0))
     return Cycle(
-        request=REQUEST,
+        request=request,
         model="m",
         adapter=adapter,
         prompt_tokens=prompt_tokens,
@@ -74,6 +77,8 @@ def cycle(
         now=now,
         full=full,
         headers=headers or {},
+        chain=chain,
+        chain_block_tokens=chain_block_tokens,
     )
 
 

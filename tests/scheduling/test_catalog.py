@@ -27,6 +27,24 @@ TYPES = {
     "utilization-filter": ("filter", {"conditions": (), "fallbackOnEmpty": False}),
     "load-aware-scorer": ("scorer", {"threshold": 128}),
     "token-load-scorer": ("scorer", {"queueThresholdTokens": 4194304, "inFlightLoadProducerName": None}),
+    "ttft-cost-scorer": ("scorer", {"decodeHarm": 0.5, "memoryPrice": 1.0, "maxWait": 30.0}),
+    "lmetric-scorer": ("scorer", {}),
+    "kv-overlap-cost-scorer": ("scorer", {"overlapWeight": 1.0}),
+    "cache-aware-scorer": (
+        "scorer",
+        {"cacheThreshold": 0.3, "balanceAbsThreshold": 64, "balanceRelThreshold": 1.5},
+    ),
+    "consistent-hash-scorer": ("scorer", {"loadFactor": 1.25}),
+    "prefix-cache-affinity-filter": (
+        "filter",
+        {
+            "affinityThreshold": 0.8,
+            "maxTTFTPenaltyMs": 18000.0,
+            "explorationProbability": 0.0,
+            "ttftSource": "prefillThroughput",
+            "peakPrefillThroughput": 15928.0,
+        },
+    ),
     "lora-affinity-scorer": ("scorer", {}),
     "session-affinity-scorer": (
         "scorer",

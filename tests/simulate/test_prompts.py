@@ -37,8 +37,8 @@ def test_a_closed_loop_reads_the_shuffled_list_over_and_over():
     workload = closed_loop(DATA, requests=14, concurrency=4, seed=1)
     first = [request for _, request in workload.initial()]
     rest = []
-    while (following := workload.next_after(first[0], 7.0)) is not None:
-        when, request = following
+    while following := workload.next_after(first[0], 7.0):
+        ((when, request),) = following
         assert when == 7.002
         rest.append(request)
     requests = [*first, *rest]
@@ -55,16 +55,20 @@ def test_without_a_system_prompt_a_prompt_is_its_question():
     assert [len(request.segments) for _, request in workload.initial()] == [1, 1]
 
 
-def test_every_stage_of_a_ladder_begins_the_list_anew():
-    stages = (Stage(2.0, 10.0, 5.0), Stage(4.0, 10.0))
-    arrivals = list(ladder(DATA, stages, seed=1).initial())
-    by_stage = [[(when, r) for when, r in arrivals if r.stage == stage] for stage in (0, 1)]
+def test_every_stage_of_a_ladder_begins_the_list_anew_when_the_last_has_drained():
+    workload = ladder(DATA, (Stage(2.0, 10.0, 5.0), Stage(4.0, 10.0)), seed=1)
+    first = list(workload.initial())
+    for _, request in first[:-1]:
+        assert workload.next_after(request, 30.0) == ()
+    second = list(workload.next_after(first[-1][1], 40.0))
 
-    assert all(0 < when < 10 for when, _ in by_stage[0])
-    assert all(15 < when < 25 for when, _ in by_stage[1])
-    assert by_stage[0][0][1].segments == by_stage[1][0][1].segments
-    assert 25 < len(by_stage[1]) < 60
-    assert ladder(DATA, stages, seed=1).next_after(arrivals[0][1], 1.0) is None
+    assert all(0 < when < 10 for when, _ in first)
+    assert all(45 < when < 55 for when, _ in second)
+    assert first[0][1].segments == second[0][1].segments
+    assert 25 < len(second) < 60
+    assert {request.stage for _, request in second} == {1}
+    assert workload.total == len(first) + len(second)
+    assert [workload.next_after(request, 60.0) for _, request in second] == [()] * len(second)
 
 
 @pytest.mark.parametrize(

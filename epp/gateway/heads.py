@@ -1,0 +1,117 @@
+"""Heads on their way through a gateway: what the director is told of them, and what changes.
+
+The rules are those of the HTTP front door (`epp.http.headers`), as changes to a head that the gateway owns:
+what it sets itself (forwarding, hop-by-hop, framing) stays its own.
+
+    request                                          answer
+    routing headers from outside: removed            x-epp-*: removed, then x-epp-endpoint is set
+    x-gateway-destination-endpoint: the pick         x-request-id: the request's
+    x-request-id: one, valid                         what plugins add
+    authorization, x-api-key: see `Credentials`
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import unquote
+
+from epp.director import RequestHead
+from epp.gateway.events import DESTINATION, Mutation, RequestHeaders
+from epp.http.headers import Credentials, is_routing_header
+from epp.http.types import Headers
+
+__all__ = [
+    "Line", "line_of", "request_head", "request_mutation", "response_mutation", "status_of", "value_of",
+]  # fmt: skip
+
+_DEFAULT_PATH: Final = "/v1/completions"  # the Go picker's, for a head without one
+_HOPS: Final = "x-forwarded-for"
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """Method and path of a request, the path decoded and without its query."""
+
+    method: str
+    path: str
+
+
+def line_of(event: RequestHeaders) -> Line:
+    """What the pseudo headers say."""
+    method = value_of(event.headers, b":method") or b"POST"
+    target = value_of(event.headers, b":path") or _DEFAULT_PATH.encode()
+    return Line(method.decode("latin-1"), unquote(target.partition(b"?")[0].decode("latin-1")))
+
+
+def request_head(event: RequestHeaders, line: Line, request_id: bytes, key_name: str | None) -> RequestHead:
+    """What the director needs; repeated headers are joined as RFC 9110 section 5.3 allows.
+
+    The caller is whom the gateway itself has seen: the last of those for whom it was forwarded.
+    """
+    headers: dict[str, str] = {}
+    for name, value in event.headers:
+        if name.startswith(b":"):
+            continue
+        key, text = name.decode("latin-1").lower(), value.decode("latin-1")
+        headers[key] = f"{headers[key]}, {text}" if key in headers else text
+    client = headers.get(_HOPS, "").rpartition(",")[2].strip() or None
+    return RequestHead(request_id.decode("ascii"), line.method, line.path, headers, client, key_name)
+
+
+def request_mutation(
+    event: RequestHeaders,
+    *,
+    request_id: bytes,
+    destination: str,
+    credentials: Credentials | None = None,
+) -> Mutation:
+    """What changes of a request's head on its way to the pick."""
+    replaced: Headers = [
+        (DESTINATION.encode("ascii"), destination.encode("ascii")),
+        (b"x-request-id", request_id),
+    ]
+    withheld: frozenset[bytes] = frozenset()
+    if credentials is not None:
+        withheld = credentials.withheld
+        if credentials.authorization is not None:
+            replaced.append((b"authorization", credentials.authorization))
+    set_here = {name for name, _ in replaced}
+    removed = {
+        name.decode("latin-1")
+        for name in {name.lower() for name, _ in event.headers} - set_here
+        if name in withheld or is_routing_header(name)
+    }
+    return Mutation(replaced, sorted(removed))
+
+
+def response_mutation(
+    headers: Headers,
+    *,
+    request_id: bytes,
+    endpoint: str | None,
+    decision: str | None = None,
+    added: tuple[tuple[str, str], ...] = (),
+) -> Mutation:
+    """What changes of an answer's head on its way to the client; what is None is not sent."""
+    own: Mapping[bytes, str | None] = {b"x-epp-endpoint": endpoint, b"x-epp-decision": decision}
+    replaced: Headers = [(b"x-request-id", request_id)]
+    replaced += [(name, value.encode("ascii")) for name, value in own.items() if value is not None]
+    replaced += [(name.encode("ascii"), value.encode("ascii")) for name, value in added]
+    set_here = {name for name, _ in replaced}
+    removed = {
+        name.decode("latin-1")
+        for name in {name.lower() for name, _ in headers} - set_here
+        if name.startswith(b"x-epp-")
+    }
+    return Mutation(replaced, sorted(removed))
+
+
+def status_of(headers: Headers) -> int:
+    """The status of an answer's head; 0 where it has none that is a number."""
+    value = value_of(headers, b":status") or value_of(headers, b"status") or b""
+    return int(value) if value.isdigit() else 0
+
+
+def value_of(headers: Headers, wanted: bytes) -> bytes | None:
+    """The first value of a header, its name in lower case."""
+    return next((value for name, value in headers if name == wanted), None)

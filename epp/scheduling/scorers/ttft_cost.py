@@ -1,0 +1,211 @@
+"""ttft-cost-scorer."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar, Final
+
+from epp.endpoints.types import Endpoint
+from epp.scheduling.contracts import BuildContext, Column, Cycle, Volatility
+from epp.scheduling.producers.flights import EndpointFlights, Flight
+from epp.scheduling.producers.latency import LearnedLatency, Work
+from epp.scheduling.producers.matched import Matched, held_tokens
+from epp.scheduling.registry import param
+
+__all__ = ["TtftCostParameters", "TtftCostScorer"]
+
+_FLOOR_S: Final = 0.020  # differences below this decide nothing
+_FIRST_ANSWER_TOKENS: Final = 256.0
+_WEIGHT: Final = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class TtftCostParameters:
+    """Parameters of ttft-cost-scorer."""
+
+    decode_harm: float = param(
+        0.5,
+        key="decodeHarm",
+        doc="What a second of prefill costs each answer under way on the endpoint, in seconds.",
+        minimum=0,
+    )
+    memory_price: float = param(
+        1.0,
+        key="memoryPrice",
+        doc="Weight of the KV cache that the request would take from later ones, where it is scarce.",
+        minimum=0,
+    )
+    max_wait_s: float = param(
+        30.0,
+        key="maxWait",
+        doc="An endpoint where a request has waited so long for its first token comes after all others.",
+        above=0,
+        duration=True,
+    )
+
+
+@dataclass(slots=True)
+class _Learned:
+    """What answers of one model have taught."""
+
+    latency: LearnedLatency = field(default_factory=LearnedLatency)
+    output_tokens: float = _FIRST_ANSWER_TOKENS
+
+
+@dataclass(frozen=True, slots=True)
+class _Outlook:
+    """What is predicted for a request at an endpoint."""
+
+    work: Work
+    prefill_s: float
+    cost_s: float
+    clear: bool
+    overlaps: Mapping[int, float] = field(default_factory=dict)
+
+
+class TtftCostScorer:
+    """Prefers the endpoint where the request's first token is predicted to come first, and does least harm.
+
+    Formula: cost = max(queue, memory) + prefill + harm + price, in seconds;
+    score = (least + 20 ms) / (cost + 20 ms).
+    queue: predicted prefill of this router's requests there that have no first token yet; memory: until
+    enough KV blocks are free, by the expected ends of answers under way; prefill: of what no tier holds, and
+    the fetch of what only the CPU tier does; harm: decodeHarm * prefill * answers under way; price:
+    memoryPrice * share of the KV cache that the request takes * share that is taken * how long an answer
+    takes. Times are learned from first tokens, by model.
+    Missing data: an endpoint that does not tell its KV capacity has memory 0.
+    Ties: equal costs give equal scores. Where a request has waited for maxWait, the wait counts as queue.
+    """
+
+    type: ClassVar[str] = "ttft-cost-scorer"
+    volatility: ClassVar[Volatility] = "request"
+
+    def __init__(
+        self,
+        name: str,
+        cpu_producers: frozenset[str] = frozenset(),
+        *,
+        decode_harm: float = 0.5,
+        memory_price: float = 1.0,
+        max_wait_s: float = 30.0,
+    ) -> None:
+        self.name = name
+        self._cpu_producers = cpu_producers
+        self._harm = decode_harm
+        self._memory_price = memory_price
+        self._max_wait_s = max_wait_s
+        self._endpoints: dict[int, EndpointFlights] = {}
+        self._flying: dict[int, tuple[object, Flight]] = {}
+        self._learned: dict[str, _Learned] = {}
+
+    @classmethod
+    def build(cls, name: str, parameters: TtftCostParameters, context: BuildContext) -> "TtftCostScorer":
+        """Factory for the registry."""
+        return cls(
+            name,
+            context.cpu_producers,
+            decode_harm=parameters.decode_harm,
+            memory_price=parameters.memory_price,
+            max_wait_s=parameters.max_wait_s,
+        )
+
+    def score(self, cycle: Cycle) -> Column:
+        """One number in [0, 1] a candidate."""
+        costs = self.costs(cycle)
+        least = min(costs, default=0.0) + _FLOOR_S
+        return [least / (cost + _FLOOR_S) for cost in costs]
+
+    def costs(self, cycle: Cycle) -> list[float]:
+        """Seconds, a candidate each."""
+        matched = held_tokens(cycle, self._cpu_producers)
+        learned = self._of(cycle.model)
+        return [self._outlook(cycle, endpoint, matched, learned).cost_s for endpoint in cycle.candidates]
+
+    def _outlook(self, cycle: Cycle, endpoint: Endpoint, matched: Matched, learned: _Learned) -> "_Outlook":
+        flights = self._endpoints.get(endpoint.slot)
+        hit, cpu_hit = matched.gpu(endpoint.slot), matched.cpu(endpoint.slot)
+        capacity = endpoint.metrics.gpu_capacity_tokens if endpoint.metrics is not None else None
+        if flights is None or not flights.flights:
+            work = _work(cycle, hit, cpu_hit)
+            prefill_s = learned.latency.prefill_s(work)
+            return _Outlook(work, prefill_s, prefill_s, clear=True)
+        output_tokens = _output_tokens(cycle, learned)
+        overlaps = flights.overlaps(cycle.chain, cycle.chain_block_tokens)
+        shared = max(overlaps.values(), default=0.0)
+        memory_s = price_s = 0.0
+        if capacity is not None:
+            room = flights.room(cycle.now, output_tokens)
+            needed = cycle.prompt_tokens + output_tokens - shared
+            memory_s = room.wait_s(needed, capacity)
+            price_s = needed / capacity * room.held_tokens / capacity * output_tokens * flights.itl_s
+            # What nobody uses there is evicted by what those that are there still need.
+            hit = max(shared, min(hit, shared + capacity - room.held_tokens))
+        work = _work(cycle, hit, cpu_hit)
+        prefill_s = learned.latency.prefill_s(work)
+        wait_s = max(self._queue_s(flights, cycle.now), memory_s)
+        cost_s = wait_s + prefill_s * (1 + self._harm * flights.decoding) + self._memory_price * price_s
+        clear = flights.pending == 0 and not memory_s
+        return _Outlook(work, prefill_s, cost_s, clear=clear, overlaps=overlaps)
+
+    def _queue_s(self, flights: EndpointFlights, now: float) -> float:
+        """Prefill before this request's; where somebody has waited for too long, that wait."""
+        waited_s = flights.oldest_wait_s(now)
+        return max(flights.prefill_s, waited_s) if waited_s > self._max_wait_s else flights.prefill_s
+
+    def on_picked(self, cycle: Cycle, endpoint: Endpoint) -> None:
+        """The request goes to `endpoint`."""
+        self.on_ended(cycle, cycle.now, None)
+        learned = self._of(cycle.model)
+        matched = held_tokens(cycle, self._cpu_producers)
+        outlook = self._outlook(cycle, endpoint, matched, learned)
+        flight = Flight(
+            slot=endpoint.slot,
+            sent_s=cycle.now,
+            work=outlook.work,
+            prefill_s=outlook.prefill_s,
+            clear=outlook.clear and cycle.request.stream,
+            tokens=cycle.prompt_tokens + _output_tokens(cycle, learned),
+            chain=cycle.chain,
+            overlaps=outlook.overlaps,
+        )
+        key = id(cycle.request)
+        self._flying[key] = (cycle.request, flight)
+        self._endpoints.setdefault(endpoint.slot, EndpointFlights()).add(key, flight)
+
+    def on_first_token(self, cycle: Cycle, now: float) -> None:
+        """Its prompt is computed: learn how long that took, if nothing was in its way."""
+        known = self._flying.get(id(cycle.request))
+        if known is not None:
+            flight = known[1]
+            self._endpoints[flight.slot].first_token(flight, now)
+            if flight.clear:
+                self._of(cycle.model).latency.learn(flight.work, now - flight.sent_s)
+
+    def on_ended(self, cycle: Cycle, now: float, output_tokens: int | None) -> None:
+        """The endpoint is done with it: learn lengths and the time between tokens."""
+        known = self._flying.pop(id(cycle.request), None)
+        if known is None:
+            return
+        flight = known[1]
+        flights = self._endpoints[flight.slot]
+        if output_tokens:
+            flights.learn_itl(flight, now, output_tokens)
+            learned = self._of(cycle.model)
+            learned.output_tokens += _WEIGHT * (output_tokens - learned.output_tokens)
+        flights.remove(id(cycle.request), now)
+
+    def _of(self, model: str) -> _Learned:
+        learned = self._learned.get(model)
+        if learned is None:
+            learned = self._learned[model] = _Learned()
+        return learned
+
+
+def _output_tokens(cycle: Cycle, learned: _Learned) -> float:
+    """Expected length of the answer."""
+    limit = cycle.request.max_output_tokens
+    return learned.output_tokens if limit is None else min(learned.output_tokens, limit)
+
+
+def _work(cycle: Cycle, gpu: float, cpu: float) -> Work:
+    hit = min(max(gpu, cpu), cycle.prompt_tokens - 1.0)
+    return Work(miss=cycle.prompt_tokens - hit, hit=hit, load=max(0.0, hit - gpu))
