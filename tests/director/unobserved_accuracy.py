@@ -8,6 +8,7 @@ means over moments 50 ms apart, after a quarter of the time.
 """
 
 import random
+import sys
 from dataclasses import dataclass
 
 from epp.endpoints.types import EndpointMetrics
@@ -80,11 +81,12 @@ LOADS = (
 
 
 def main() -> None:
-    print(f"{'requests/s':>10} {'mean answer':>12} {'scrape every':>13} {'in flight':>10} {'wrong by':>9}")
+    lines = [f"{'requests/s':>10} {'mean answer':>12} {'scrape every':>13} {'in flight':>10} {'wrong by':>9}"]
     for load in LOADS:
         truth, error = accuracy(load)
         every = "never" if load.scrape_s is None else f"{load.scrape_s:g} s"
-        print(f"{load.rate:10g} {load.duration_s:10g} s {every:>13} {truth:10.1f} {error:9.1f}")
+        lines.append(f"{load.rate:10g} {load.duration_s:10g} s {every:>13} {truth:10.1f} {error:9.1f}")
+    sys.stdout.write("\n".join(lines) + "\n")
 
 
 if __name__ == "__main__":
