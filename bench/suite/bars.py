@@ -262,7 +262,7 @@ def _row_8(context: Context) -> Iterable[Bar]:
         name: rounded(context.samples.median(name, "epp", "pages_s"))
         for name in ("scrape-50ms", "scrape-idle")
     }
-    note = "parts: pages a second that the servers were asked for"
+    note = "pages a second that the servers were asked for"
     measure = "CPU to scrape 100 endpoints, pages of 72 kB, each 50 ms"
     yield from _fixed(context, "8a", measure, "cores", fast, 0.5, parts, note)
     yield from _fixed(

@@ -22,7 +22,7 @@ from epp.proxy import EppServer, FastLane, bind_socket
 if TYPE_CHECKING:
     from epp.gateway.server import GatewayServer
 
-__all__ = ["Started", "listening", "serve", "serve_async"]
+__all__ = ["Started", "listening", "serve", "serve_async", "url_of"]
 
 logger = logging.getLogger("epp")
 
@@ -153,8 +153,8 @@ def _announce(
     gc.collect()
     gc.freeze()
     started = Started(
-        _url(main, runtime.guards.tls),
-        _url(admin, runtime.guards.admin_tls) if settings.admin_port else None,
+        url_of(main, runtime.guards.tls),
+        url_of(admin, runtime.guards.admin_tls) if settings.admin_port else None,
         gateway.port if gateway is not None else None,
     )
     told = {} if started.grpc_port is None else {"grpc_port": started.grpc_port}
@@ -194,7 +194,8 @@ def _on_signal(server: EppServer, hurry: asyncio.Event) -> None:
         server.begin_drain()
 
 
-def _url(bound: socket.socket, tls: ssl.SSLContext | None) -> str:
+def url_of(bound: socket.socket, tls: ssl.SSLContext | None) -> str:
+    """Where a listening socket is reached from this machine."""
     host, port = bound.getsockname()[:2]
     shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)
     return f"{'https' if tls else 'http'}://{shown}:{port}"

@@ -87,6 +87,10 @@ class Engine:
             self._cpu.clear()
         return True
 
+    def lose_cpu_tier(self) -> None:
+        """The CPU tier fails: it holds nothing from now on. Transfers under way still end."""
+        self._cpu = CpuTier(0)
+
     # ---------------------------------------------------------------- state
 
     def gauges(self) -> EngineGauges:

@@ -106,10 +106,10 @@ def response_mutation(
     return Mutation(replaced, sorted(removed))
 
 
-def status_of(headers: Headers) -> int:
-    """The status of an answer's head; 0 where it has none that is a number."""
+def status_of(headers: Headers) -> int | None:
+    """The status of an answer's head; None where it has none that is one."""
     value = value_of(headers, b":status") or value_of(headers, b"status") or b""
-    return int(value) if value.isdigit() else 0
+    return int(value) if len(value) == 3 and value.isdigit() else None
 
 
 def value_of(headers: Headers, wanted: bytes) -> bytes | None:
