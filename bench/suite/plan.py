@@ -127,10 +127,10 @@ STALL = replace(
 STEP_ROWS = {
     "1kb": {"1"},
     "120kb": {"2", "2b"},
-    "120kb-chinese": {"2b"},
-    "120kb-chinese-escaped": {"2b"},
-    "120kb-vietnamese": {"2b"},
-    "120kb-vietnamese-escaped": {"2b"},
+    "120kb-chinese": {"2", "2b"},
+    "120kb-chinese-escaped": {"2", "2b"},
+    "120kb-vietnamese": {"2", "2b"},
+    "120kb-vietnamese-escaped": {"2", "2b"},
     "sse512": {"3", "4", "9"},
     "rate200": {"5"},
 }

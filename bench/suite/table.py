@@ -111,6 +111,8 @@ def facts_list(results: dict) -> list[str]:
         f"- {machine['processor']}, {machine['cores']} cores, {system}.",
         f"- epp on CPython {epp}; nginx {versions['nginx']}; {peers}.",
     ]
+    if "measured in parts" in settings:
+        lines.append(f"- Measured in parts: {', '.join(settings['measured in parts'])}.")
     lines += [f"- Left out: {name}: {reason}." for name, reason in results["skipped"].items()]
     wide = widest(Samples(results["samples"]))
     if wide:

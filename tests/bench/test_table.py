@@ -32,6 +32,11 @@ def test_a_bar_has_its_ratios():
     )
 
 
+def test_it_says_when_parts_were_measured_at_other_times():
+    other = {**facts(), "settings": {"runs": 2, "measured in parts": ["one day", "another"]}}
+    assert "- Measured in parts: one day, another." in markdown(results.assemble(other, samples()))
+
+
 def test_parts_and_notes_stand_below_the_bars():
     bars = [
         {"name": "1"},
