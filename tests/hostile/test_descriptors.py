@@ -57,10 +57,9 @@ async def test_without_descriptors_requests_get_503_and_new_connections_are_clos
     async with ModelEndpoint() as endpoint, starved(endpoint, tmp_path) as port:
         async with new_client(f"http://127.0.0.1:{port}") as http:
             await eventually(lambda: _ready(http))
-        clients = [await RawClient.connect(port) for _ in range(LIMIT)]
-        statuses = [await asked(client) for client in clients]
-        for client in clients:
-            client.leave()
+        async with contextlib.AsyncExitStack() as stack:
+            clients = [await stack.enter_async_context(await RawClient.connect(port)) for _ in range(LIMIT)]
+            statuses = [await asked(client) for client in clients]
         async with new_client(f"http://127.0.0.1:{port}") as http:
             await eventually(lambda: _ready(http))
             again = await http.post("/v1/completions", json={"model": "m", "prompt": "x"})
