@@ -52,7 +52,7 @@ async def asked(client):
 
 
 @pytest.mark.e2e
-async def test_without_descriptors_requests_get_503_and_new_connections_are_closed(tmp_path):
+async def test_without_descriptors_new_connections_are_closed_and_requests_are_answered(tmp_path):
     assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] > 4 * LIMIT
     async with ModelEndpoint() as endpoint, starved(endpoint, tmp_path) as port:
         async with new_client(f"http://127.0.0.1:{port}") as http:
@@ -65,8 +65,10 @@ async def test_without_descriptors_requests_get_503_and_new_connections_are_clos
             again = await http.post("/v1/completions", json={"model": "m", "prompt": "x"})
             page = (await http.get("/metrics")).text
 
-    assert set(statuses) == {0, 503}
-    assert statuses.count(503) > LIMIT // 4
+    # 200 on a connection to the endpoint that was kept, or that a scrape has just left.
+    assert 0 in statuses
+    assert set(statuses) <= {0, 200, 503}
+    assert LIMIT - statuses.count(0) > LIMIT // 4
     assert again.status_code == 200
     assert [
         line
