@@ -205,3 +205,13 @@ def test_servers_may_share_a_cpu_tier():
     assert other.begin(5.0) is None
     run = other.begin(other.wake_s)
     assert other.finish(run).outputs[0].timeline.cpu_hit_tokens == 8
+
+
+def test_a_lost_cpu_tier_holds_nothing_and_takes_nothing():
+    server = evicted(engine(gpu_blocks=12, cpu_blocks=64))
+    server.lose_cpu_tier()
+    server.submit(request("back", range(21)), 2.0)
+
+    assert server.finish(server.begin(2.0)).outputs[0].timeline.cpu_hit_tokens == 0
+    assert server.cpu_blocks_held == 0
+    server.check_integrity()
