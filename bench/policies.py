@@ -1,6 +1,7 @@
 """Routing policies in simulation, against the bars that docs/simulation.md states: `make policies`.
 
-Every policy of every workload on the same requests, three seeds each (traces: one of requests, three of the router).
+Every policy of every workload on the same requests, three seeds each (traces: one of requests, three of the
+router).
 """
 
 import argparse
