@@ -267,6 +267,8 @@ static void respond(connection *c)
         answer_stats(c);
     else if (others++, asks(c, "GET /v1/models"))
         answer_models(c);
+    else if (asks(c, "POST /v1/chat/completions/render "))
+        answer_json(c, "200 OK", "{}"); /* of all answers the cheapest for the router that asks */
     else if (asks(c, "GET /health") || asks(c, "GET /ping"))
         answer(c, "200 OK", "text/plain", "", 0);
     else if (asks(c, "GET /get_server_info") || asks(c, "GET /server_info") || asks(c, "GET /get_model_info") ||

@@ -24,6 +24,8 @@ COMMANDS: Final = {
     "explain": "show how one request would be scheduled",
     "sim-server": "run a simulated vLLM server",
     "simulate": "run a modelled fleet behind the router, in virtual time",
+    "capacity": "how much KV cache fits where, and what to set",
+    "advise": "native offload, LMCache or none: from a simulation of your fleet and traffic",
     "demo": "run epp in front of four simulated servers",
     "tour": "show, step by step, what cache-aware routing gains",
 }

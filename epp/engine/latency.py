@@ -1,6 +1,6 @@
 """How long a step and a transfer take: a port, and two models behind it."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Protocol
 
 __all__ = ["KernelLatency", "LatencyProfile", "LinearLatency", "StepLoad"]
@@ -124,3 +124,14 @@ class KernelLatency:
     def load_s(self, size_bytes: int) -> float:
         """Seconds that a transfer of `size_bytes` from the CPU tier takes on an idle link."""
         return self.link_latency_s + size_bytes / self.link_bytes_per_s
+
+    def scaled(self, factor: float) -> "KernelLatency":
+        """Steps that take `factor` times as long; transfers stay.
+
+        Raises:
+            ValueError: the factor is not positive.
+        """
+        if factor <= 0:
+            raise ValueError(f"the factor must be positive, got {factor:g}")
+        steps = {f.name: getattr(self, f.name) * factor for f in fields(self) if "link" not in f.name}
+        return replace(self, **steps)

@@ -39,6 +39,7 @@ class Fleet:
             tokenising, once and for each prompt token.
         scrape_s: seconds between two scrapes.
         report_cpu_tier: metrics tell the CPU tier's size.
+        step_noise: standard deviation of a step's duration, as a share of it (for tests of robustness).
         output_counted: tokens that the client counts for one generated (it decodes and encodes again).
     """
 
@@ -56,6 +57,7 @@ class Fleet:
     api_token_s: float = 1.2e-6
     scrape_s: float = 0.05
     report_cpu_tier: bool = True
+    step_noise: float = 0.0
     output_counted: float = 1.0
 
     def __post_init__(self) -> None:

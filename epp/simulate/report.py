@@ -5,10 +5,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from epp.simulate.experiment import Difference
 from epp.simulate.outcome import Spread, Summary
 from epp.simulate.reference import Cell
 
-__all__ = ["cells_as_json", "cells_as_text", "summaries_as_json", "summaries_as_text", "table"]
+__all__ = [
+    "cells_as_json", "cells_as_text", "differences_as_text", "summaries_as_json", "summaries_as_text",
+    "table",
+]  # fmt: skip
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -109,6 +113,21 @@ def _rounded(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _rounded(item) for key, item in value.items()}
     return value
+
+
+def differences_as_text(differences: Sequence[Difference]) -> str:
+    """B against A."""
+    rows = [
+        [
+            d.metric,
+            _number(d.a, d.metric),
+            _number(d.b, d.metric),
+            f"{d.change:+.1%}",
+            f"{d.low:+.1%} to {d.high:+.1%}",
+        ]
+        for d in differences
+    ]
+    return table(("B against A", "A", "B", "change", "95 % interval"), rows) + "\n"
 
 
 def summaries_as_json(summaries: Mapping[str, Summary]) -> str:

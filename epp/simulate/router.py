@@ -75,11 +75,11 @@ class SimRouter:
             self.core.upkeep.on_metrics(address, endpoint.incarnation, metrics, now)
         self.spent_s += time.perf_counter() - started
 
-    def scrape_failed(self, address: str, now: float) -> None:
-        """The endpoint refused the connection."""
+    def scrape_failed(self, address: str, now: float, *, refused: bool) -> None:
+        """No metrics; `refused`: no connection, either."""
         endpoint = self.core.table.endpoint(address)
         if endpoint is not None:
-            self.core.upkeep.on_scrape_failure(address, endpoint.incarnation, refused=True, now=now)
+            self.core.upkeep.on_scrape_failure(address, endpoint.incarnation, refused=refused, now=now)
 
     def tick(self, now: float) -> None:
         """Periodic work."""

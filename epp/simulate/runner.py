@@ -3,8 +3,9 @@
 Events are ordered by time, then by the number in which they were made, so equal seeds give equal bytes.
 """
 
+import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from heapq import heappop, heappush
@@ -18,6 +19,7 @@ from epp.director.views import Tier
 from epp.endpoints.types import EndpointMetrics, EndpointSpec
 from epp.engine import CpuTier, EngineRequest, StepOutput, StepRun, Timeline
 from epp.errors import EppError
+from epp.simulate.events import Event, EventKind
 from epp.simulate.fleet import Fleet, Offload, engine_config
 from epp.simulate.outcome import Outcome, RequestRow
 from epp.simulate.prompts import KeyMaker
@@ -29,6 +31,7 @@ __all__ = ["Simulation", "simulate"]
 
 Progress = Callable[[int, int], None]
 
+_RECONNECT_S: Final = 0.002
 _UNCHANGED_S: Final = 0.5  # a scrape that shows what the last one did is told again only so often
 
 
@@ -62,6 +65,7 @@ class Simulation:
         workload: Workload,
         *,
         seed: int = 0,
+        events: Iterable[Event] = (),
         observer: Callable[[RequestRecord], None] | None = None,
         progress: Progress | None = None,
     ) -> None:
@@ -77,6 +81,11 @@ class Simulation:
             config, specs, model=fleet.model, seed=seed, scrape_s=fleet.scrape_s, observer=observer
         )
         self._keys = KeyMaker("engine", fleet.block_tokens)
+        self._noise = random.Random(seed)
+        servers = list(self.servers.items())
+        self._due = [
+            (event.at_s, partial(self._happen, event.kind, *servers[event.endpoint])) for event in events
+        ]
         self._live: dict[str, _Live] = {}
         self._heap: list[tuple[float, int, Callable[[float], None]]] = []
         self._made = 0
@@ -93,6 +102,8 @@ class Simulation:
         started = time.perf_counter()
         for when, request in self._workload.initial():
             self.at(when, partial(self._arrive, request))
+        for when, happen in self._due:
+            self.at(when, happen)
         heap, now = self._heap, 0.0
         while heap:
             now, _, action = heappop(heap)
@@ -134,17 +145,20 @@ class Simulation:
             return
         self._scraped_at = when
         for address, server in self.servers.items():
+            if not server.scrapable:
+                self.router.scrape_failed(address, when, refused=not server.up)
+                continue
             gauges = server.gauges_at(when)
             told = self._told.get(address)
             if told is None or told.gauges != gauges:
-                self._told[address] = told = _Told(gauges, self._metrics(gauges), when)
+                self._told[address] = told = _Told(gauges, self._metrics(server, gauges), when)
             elif when - told.at < _UNCHANGED_S:
                 continue
             told.at = when
             self.router.scrape(address, told.metrics, when)
         self.router.tick(when)
 
-    def _metrics(self, gauges: Gauges) -> EndpointMetrics:
+    def _metrics(self, server: ModelServer, gauges: Gauges) -> EndpointMetrics:
         fleet = self.fleet
         return EndpointMetrics(
             waiting=gauges.waiting,
@@ -152,7 +166,8 @@ class Simulation:
             kv_usage=gauges.kv_usage,
             block_tokens=16,
             gpu_capacity_tokens=fleet.gpu_tokens,
-            cpu_capacity_tokens=fleet.tier_tokens or None if fleet.report_cpu_tier else None,
+            cpu_capacity_tokens=server.cpu_tokens or None if fleet.report_cpu_tier else None,
+            process_start=1.0 + server.started_s,
             engine="vllm",
         )
 
@@ -160,9 +175,13 @@ class Simulation:
 
     def _submit(self, live: _Live, now: float) -> None:
         request, server = live.request, self.servers[live.target.address]
+        if not server.up:
+            self._send_again(live, now)
+            return
         name = str(request.number)
         self._live[name] = live
-        keys = tuple(self._keys.keys(request.segments))
+        answer = () if request.answer is None else (request.answer,)
+        keys = tuple(self._keys.keys((*request.segments, *answer)))
         server.engine.submit(EngineRequest(name, request.prompt_tokens, request.output_tokens, keys), now)
         server.note(now)
         if server.run is None:
@@ -177,12 +196,20 @@ class Simulation:
         server.run = server.engine.begin(now)
         server.note(now)
         if server.run is not None:
+            self._disturb(server.run)
             self._await_end(server, server.run)
             return
         wake_s = server.engine.wake_s
         if wake_s is not None:
             server.version += 1
             self.at(wake_s, partial(self._wake, server, server.version))
+
+    def _disturb(self, run: StepRun) -> None:
+        """Real steps are not all alike; a run of many is nearer to its mean."""
+        if self.fleet.step_noise:
+            factor = max(0.1, self._noise.gauss(1.0, self.fleet.step_noise / run.steps**0.5))
+            run.first_s *= factor
+            run.growth_s *= factor
 
     def _await_end(self, server: ModelServer, run: StepRun) -> None:
         server.version += 1
@@ -214,6 +241,37 @@ class Simulation:
             self.router.on_complete(live.exchange, timeline.generated_tokens, now)
             self._record(live, timeline, now)
             self._follow(live.request, now)
+
+    # ---------------------------------------------------------------- failures
+
+    def _happen(self, kind: EventKind, address: str, server: ModelServer, now: float) -> None:
+        if kind is EventKind.DOWN and server.up:
+            server.stop()
+            lost = [live for live in self._live.values() if live.target.address == address]
+            for live in lost:
+                del self._live[str(live.request.number)]
+                self._send_again(live, now)
+        elif kind is EventKind.UP and not server.up:
+            server.start(now)
+            self._told.pop(address, None)
+        elif kind is EventKind.CPU_TIER_OFF:
+            server.lose_cpu_tier()
+            self._told.pop(address, None)
+        elif kind in (EventKind.SCRAPES_FAIL, EventKind.SCRAPES_RECOVER):
+            server.scrapable = server.up and kind is EventKind.SCRAPES_RECOVER
+
+    def _send_again(self, live: _Live, now: float) -> None:
+        """The endpoint is gone: another one where no token has come yet, else the request has failed."""
+        target = self.router.retry(live.exchange, now) if live.first_token_s is None else None
+        if target is not None:
+            live.target = target
+            self.at(now + _RECONNECT_S, partial(self._submit, live))
+            return
+        self.router.on_error(live.exchange, now)
+        self.outcome.failed += 1
+        self._follow(live.request, now)
+
+    # ---------------------------------------------------------------- results
 
     def _record(self, live: _Live, timeline: Timeline, now: float) -> None:
         request, predicted = live.request, live.exchange.predicted
@@ -253,7 +311,12 @@ def simulate(
     workload: Workload,
     *,
     seed: int = 0,
+    events: Iterable[Event] = (),
+    observer: Callable[[RequestRecord], None] | None = None,
     progress: Progress | None = None,
 ) -> Outcome:
     """Run `workload` on `fleet` behind the router that `config` makes."""
-    return Simulation(fleet, config, workload, seed=seed, progress=progress).run()
+    simulation = Simulation(
+        fleet, config, workload, seed=seed, events=events, observer=observer, progress=progress
+    )
+    return simulation.run()

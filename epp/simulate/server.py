@@ -22,7 +22,9 @@ class ModelServer:
 
     Attributes:
         run: steps under way; `version` grows when their end changes, so that older events are void.
-        up: it answers.
+        up: it takes requests; `scrapable`: its metrics can be read.
+        started_s: when its process began.
+        cpu_tokens: size of the CPU tier that it reports.
     """
 
     def __init__(
@@ -35,8 +37,30 @@ class ModelServer:
         self.run: StepRun | None = None
         self.version = 0
         self.up = True
+        self.scrapable = True
+        self.started_s = 0.0
+        self.cpu_tokens = config.cpu_blocks * config.block_tokens
         self.busy_s = 0.0
+        self._cpu_tier = cpu_tier
         self._past: deque[tuple[float, Gauges]] = deque([(float("-inf"), Gauges(0, 0, 0.0))])
+
+    def stop(self) -> None:
+        """The process dies."""
+        self.up = self.scrapable = False
+        self.run = None
+        self.version += 1
+
+    def start(self, now: float) -> None:
+        """Another process, with empty tiers of its own."""
+        self.engine = Engine(self.config, self.latency, self._cpu_tier)
+        self.up = self.scrapable = True
+        self.started_s = now
+        self.note(now)
+
+    def lose_cpu_tier(self) -> None:
+        """Its CPU tier fails."""
+        self.engine.lose_cpu_tier()
+        self.cpu_tokens = 0
 
     def note(self, now: float) -> None:
         """Remember the gauges of this moment."""

@@ -19,7 +19,8 @@ class SimRequest:
         output_tokens: length of the answer.
         max_tokens: the limit that the client sends, None where it sends none.
         stage: of a ladder of rates.
-        session: conversation it belongs to, -1 for none.
+        session: conversation it belongs to, -1 for none; `turn` is its place in it.
+        answer: names the answer where a later prompt holds it, up to its end behind the prompt.
     """
 
     number: int
@@ -28,6 +29,8 @@ class SimRequest:
     max_tokens: int | None = None
     stage: int = 0
     session: int = -1
+    turn: int = 0
+    answer: Segment | None = None
 
     @property
     def prompt_tokens(self) -> int:

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -35,7 +36,7 @@ def test_a_wrong_option_is_refused_by_name(arguments, complaint):
 
 def test_the_plan_can_be_listed_without_running_it():
     done = run("--list", "--only", "3")
-    assert done.stdout == "standard: 4 servers, rows 1, 10, 2, 2b, 3, 4, 5, 9\n    sse512: 5.7 s\n"
+    assert done.stdout == "standard: 4 servers, rows 1, 10, 2, 2b, 3, 4, 5, 9\n    sse512: 4.6 s\n"
 
 
 def test_results_of_another_shape_end_it_before_anything_is_measured(tmp_path):
@@ -54,7 +55,9 @@ def test_a_child_ends_with_its_whole_session_when_it_is_left(tmp_path):
         assert os.getsid(grandchild) == process.pid
         assert os.sched_getaffinity(process.pid) == {core}
     assert process.returncode is not None
-    assert not alive(grandchild)
+    deadline = time.monotonic() + 10
+    while alive(grandchild):
+        assert time.monotonic() < deadline
 
 
 def alive(pid: int) -> bool:

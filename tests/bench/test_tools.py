@@ -121,7 +121,8 @@ def test_pages_models_and_counts_are_told(servers):
     assert ask(servers[1], "GET", "/metrics") == (200, b"vllm:num_requests_waiting 3\n")
     assert json.loads(ask(servers[1], "GET", "/v1/models")[1])["data"][0]["id"] == "m"
     assert ask(servers[1], "GET", "/health")[0] == 200
-    assert ask(servers[1], "POST", "/v1/chat/completions/render", b"{}")[0] == 404
+    assert ask(servers[1], "POST", "/v1/chat/completions/render", b"{}") == (200, b"{}")
+    assert ask(servers[1], "POST", "/tokenize", b"{}")[0] == 404
     assert json.loads(ask(servers[0], "GET", "/stats")[1])["scrapes"] >= 1
 
 

@@ -235,3 +235,16 @@ async def test_a_client_that_never_reads_is_cut_and_its_endpoint_let_go(open_fro
             assert writing.done()
             writing.exception()
         await innocent(f)
+
+
+async def test_a_redirect_is_passed_on_and_not_followed(open_front):
+    async with open_front(scripted=True) as f:
+        asking = asyncio.create_task(f.exchange(post(extra=b"Connection: close\r\n")))
+        endpoint = await f.endpoint.accept()
+        await endpoint.request()
+        there = b"http://127.0.0.1:%d/elsewhere" % f.endpoint.port
+        await endpoint.send(json_answer(b"{}", b"307 Temporary Redirect", extra=b"location: %b\r\n" % there))
+        wire = await asking
+        assert statuses(wire) == [307]
+        assert b"location: " + there in wire.lower()
+        assert f.endpoint.accepted == 1

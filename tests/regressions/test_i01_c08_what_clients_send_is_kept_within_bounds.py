@@ -24,7 +24,7 @@ def test_names_that_clients_make_up_teach_no_more_than_a_thousand_models():
         pool.records.clear()
 
     assert len(pool.core.state.ratios.models()) == 1024
-    assert len(pool.director._outputs._means.all()) == 1024
+    assert len(pool.director._learning._outputs._means.all()) == 1024
 
 
 async def test_a_name_longer_than_any_is_400_and_stands_nowhere(stage):
@@ -75,6 +75,25 @@ def test_a_thousand_decisions_on_long_paths_are_kept_in_a_few_megabytes():
         tracemalloc.stop()
 
     assert held < 4 << 20
+
+
+def test_decisions_on_long_prompts_are_kept_without_them_and_without_their_hashes():
+    pool = Pool(n=8)
+    log = DecisionLog(100, lambda: 0.0)
+    pool.director.observers.append(log.observe)
+    prompt = "p" * 200_000
+    for number in range(3):
+        pool.serve(prompt, float(number))
+    tracemalloc.start()
+    try:
+        for number in range(3, 103):
+            pool.serve(prompt, float(number))
+            pool.records.clear()
+        held, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert held / 100 < 16_384
 
 
 def test_no_endpoint_for_a_long_name_is_a_short_message():
