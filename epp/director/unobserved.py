@@ -5,8 +5,8 @@ The ledger counts them until they are estimated to be over:
 - A scrape says how many requests an endpoint has. What is observed to be in flight there is subtracted; if
   fewer are left than are counted, the surplus is over, those first whose end was expected first. A request
   that may not have been there yet when the page was made stays: one whose answer began less than
-  `ON_ITS_WAY_S` ago, or of whose answer nothing was seen and that is younger than `SETTLE_S` (the engine counts
-  it after it has made tokens of its prompt).
+  `ON_ITS_WAY_S` ago, or of whose answer nothing was seen and that is younger than `SETTLE_S` (the engine
+  counts it after it has made tokens of its prompt).
 - While scrapes come, a request whose expected end has passed stays as long as they say that it is there, at
   most `PATIENCE` times as long as expected: other routers may send requests to the endpoint too.
 - Without fresh scrapes it is over at its expected end.
