@@ -1,6 +1,6 @@
 """Known faults of what is pinned, for CI: a source of advisories that cannot be reached fails nothing.
 
-Exit code 1: a pinned version has a known vulnerability. 0: none has, or it cannot be told here, which is printed.
+Exit code 1: a pinned version has a known vulnerability. 0: none has, or it is printed that nobody can tell.
 `make audit` is the same without this mercy.
 """
 

@@ -30,7 +30,7 @@ def logs_as_before():
 @pytest.mark.e2e
 @pytest.mark.parametrize(("lane", "seed"), [("fast", 11), ("asgi", 12)])
 async def test_mischief_fails_no_request_but_those_it_cuts_and_leaves_nothing(lane, seed, logs_as_before):
-    report = await run(Plan(seed, mischief_s=8.0, calm_s=6.5, lane=lane))
+    report = await run(Plan(seed, mischief_s=8.0, calm_s=6.5, clients=10, lane=lane))
 
     assert report.faults == [], "\n".join(report.lines())
     assert len(report.events) == 23

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+from contextlib import AsyncExitStack
 
 import pytest
 
@@ -23,8 +24,12 @@ async def dripped(f, begin, drop):
             while not answer.done() and asyncio.get_running_loop().time() - began < PATIENCE_S:
                 client.writer.write(drop)
                 await asyncio.sleep(0.01)
-        async with asyncio.timeout(10):
-            return await answer, asyncio.get_running_loop().time() - began
+        waited_s = asyncio.get_running_loop().time() - began
+        async with asyncio.timeout(PATIENCE_S):
+            try:
+                return await answer, waited_s
+            except ConnectionResetError:  # what was sent last came after the end
+                return b"", waited_s
 
 
 DRIPS = {
@@ -59,12 +64,10 @@ async def test_a_connection_on_which_nothing_ever_comes_is_closed(open_front):
 
 
 async def test_many_half_requests_hold_nothing_but_their_connections(open_front):
-    async with open_front(FAST) as f:
-        clients = [await f.client() for _ in range(100)]
+    async with open_front(ProxySettings(body_timeout_s=0.5)) as f, AsyncExitStack() as stack:
+        clients = [await stack.enter_async_context(await f.client()) for _ in range(100)]
         for client in clients:
             await client.send(HEAD + b"Content-Length: 60000000\r\n\r\n" + b"a" * 1000)
         answers = await asyncio.gather(*(client.read_to_end() for client in clients))
         assert {tuple(statuses(wire)) for wire in answers} == {(408,)}
         assert f.relay.buffered_bytes == 0
-        for client in clients:
-            client.leave()
