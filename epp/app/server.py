@@ -15,6 +15,7 @@ from uvicorn._types import ASGIApplication
 
 from epp.app.gateway import build_gateway
 from epp.app.guards import ADMIN_TLS, LISTENER_TLS
+from epp.app.open_files import raise_open_files_limit
 from epp.app.runtime import Runtime
 from epp.config import EffectiveConfig, Settings
 from epp.proxy import EppServer, FastLane, bind_socket
@@ -52,6 +53,7 @@ def serve(
         OSError: an address cannot be listened on; `filename` is the address where it is known.
         ConfigError: a file that the settings name cannot be opened.
     """
+    raise_open_files_limit()
     uvloop.run(serve_async(settings, config, on_started, shadow=shadow))
 
 

@@ -46,8 +46,8 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         "advise",
         allow_abbrev=False,
         help="native offload, LMCache or none",
-        description="Simulates every tier under the current configuration and under routing by predicted cost, "
-        "and tells on one page which to run, by what margin, and why not the others.",
+        description="Simulates every tier under the current configuration and under routing by predicted "
+        "cost, and tells on one page which to run, by what margin, and why not the others.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

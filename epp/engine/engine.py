@@ -196,6 +196,9 @@ class Engine:
             tokens = min(sequence.remaining_tokens, budget)
             while not self._grow(sequence, tokens):
                 preempted = True
+                # The last of all would otherwise give way, for ever, to one that only queues.
+                if self._running[-1] is sequence and self._take_from_queued(None):
+                    continue
                 victim = self._running.pop()
                 self._preempt(victim)
                 self._waiting.appendleft(victim)
@@ -295,10 +298,12 @@ class Engine:
         Sequences that came back from a transfer hold blocks while they queue; two of them could otherwise
         wait for each other for ever.
         """
-        if batch or self._running:
-            return False
+        return not (batch or self._running) and self._take_from_queued(sequence)
+
+    def _take_from_queued(self, but: Sequence | None) -> bool:
+        """Free the blocks of the last queued sequence that holds some, `but` not; False: there is none."""
         for holder in reversed(self._waiting):
-            if holder.blocks and holder is not sequence:
+            if holder.blocks and holder is not but:
                 self._preempt(holder)
                 return True
         return False

@@ -4,6 +4,10 @@ While every sequence of the batch decodes and nothing else can be admitted, each
 each sequence, so the steps differ by the tokens that are attended to alone. A run of them is one event:
 
     duration of k steps = k * first + growth * k * (k - 1) / 2
+
+The result is that of single steps, with one exception: where a prompt is longer than the token budget of a
+step, the eviction of blocks that it would hit may let its first chunk in, which is then seen at the end of
+the run.
 """
 
 import math

@@ -106,7 +106,7 @@ class PickedRequest:
             around.codec,
             depth=around.depth,
             max_body_bytes=around.limits.max_body_bytes,
-            reads_body=_reads_body,
+            reads_body=lambda _event: _reads_body(self._line),
         )
         self._hold = BodyHold(around.budget)
         self._size = 0
@@ -331,9 +331,8 @@ class PickedRequest:
         return request is None or request.stream or request.api is Api.OTHER
 
 
-def _reads_body(event: RequestHeaders) -> bool:
+def _reads_body(line: Line) -> bool:
     """Whether the body tells where the request should go: a prompt, or a form that names a model."""
-    line = line_of(event)
     if line.method != "POST":
         return False
     return api_of(line.path) is not Api.OTHER or line.path.startswith(_FORMS)

@@ -7,13 +7,14 @@ from dataclasses import asdict
 from typing import Final
 
 from epp.simulate.advise import Advice
+from epp.simulate.fleet import Offload
 from epp.simulate.html import plot
 
 __all__ = ["as_html", "as_json", "as_markdown"]
 
 _GATE: Final = (
-    "Gate: watch the share of KV blocks in use (`vllm:kv_cache_usage_perc`) for 24 hours; alert at 92 % of P99. "
-    "Below that nothing is evicted while it is needed, and the advice above stands."
+    "Gate: watch the share of KV blocks in use (`vllm:kv_cache_usage_perc`) over 24 hours, and alert where "
+    "its P99 is above 92 %. Below, nothing that is needed is evicted, and the advice stands."
 )
 
 Chart = Sequence[tuple[float, float]]
@@ -22,17 +23,19 @@ Chart = Sequence[tuple[float, float]]
 def as_markdown(advice: Advice, chart: Chart, settings: Sequence[str]) -> str:
     """One page. `chart` is (reuse ratio, gain of native offload)."""
     reuse = advice.reuse
+    against = "the best tier" if advice.choice is Offload.NONE else "no tier"
     lines = [
-        f"# KV offload: {advice.choice}",
+        f"# KV offload: {advice.choice.value}",
         "",
-        f"With the configuration `{advice.policy}`; margin {advice.margin:+.1%} of the mean end-to-end time to the "
-        f"next best, confidence {advice.confidence}.",
-        f"With the current configuration `{advice.current_policy}` the choice is **{advice.current_choice}**.",
+        f"With the configuration `{advice.policy}`; margin and confidence:",
+        f"{advice.margin:+.1%} of the mean end-to-end time against {against}; {advice.confidence}.",
+        f"With the current configuration, `{advice.current_policy}`: **{advice.current_choice.value}**.",
         "",
-        f"Reusable prompt KV is {reuse.tokens:,} tokens, R = {reuse.ratio:.2f} of the fleet's GPU tiers; an infinite "
-        f"cache would hit {reuse.share:.1%} of {reuse.requests:,} prompts of {reuse.mean_prompt_tokens:,.0f} tokens.",
+        f"Reusable prompt KV: {reuse.tokens:,} tokens, R = {reuse.ratio:.2f} of the fleet's GPU tiers.",
+        f"An infinite cache would hit {reuse.share:.1%} of the tokens of {reuse.requests:,} prompts,",
+        f"which have {reuse.mean_prompt_tokens:,.0f} tokens in the mean.",
         "",
-        "| configuration | offload | TTFT mean s | P90 s | end to end s | tokens/s | GPU hit | CPU hit | gain |",
+        "| configuration | offload | TTFT s | P90 s | end to end s | tokens/s | GPU hit | CPU hit | gain |",
         "|---|---|---|---|---|---|---|---|---|",
         *(
             f"| {o.policy} | {o.offload} | {o.ttft_mean_s:.2f} | {o.ttft_p90_s:.2f} | {o.e2e_mean_s:.2f} | "

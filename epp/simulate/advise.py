@@ -1,4 +1,4 @@
-"""Native offload, LMCache or none: decided from simulations of the fleet and its traffic, policy by policy."""
+"""Native offload, LMCache or none: decided from simulations of the fleet and its traffic."""
 
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
@@ -70,7 +70,11 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """The page's content. `choice` is for the policy `policy`, the better of those tried."""
+    """The page's content.
+
+    `choice` is for `policy`, the better of those tried; `margin` is what it gains of the mean end-to-end
+    time: against no tier, or, where that is the choice, against the best tier.
+    """
 
     choice: Offload
     policy: str
@@ -132,8 +136,9 @@ def refusals(reuse: Reuse, fleet: Fleet, most_in_flight: float) -> list[Refusal]
         found.append(Refusal(tiers, reason))
     if reuse.mean_prompt_tokens < _SHORT_PROMPT_TOKENS and most_in_flight < _FEW_REQUESTS:
         reason = (
-            f"prompts of {reuse.mean_prompt_tokens:.0f} tokens in the mean with {most_in_flight:.0f} requests in "
-            f"flight: below {_SHORT_PROMPT_TOKENS} and {_FEW_REQUESTS} the work saved is less than each step's cost"
+            f"prompts of {reuse.mean_prompt_tokens:.0f} tokens in the mean with {most_in_flight:.0f} "
+            f"requests in flight: below {_SHORT_PROMPT_TOKENS} and {_FEW_REQUESTS} the work saved is less "
+            "than what each step costs"
         )
         found.append(Refusal(tiers, reason))
     if fleet.engines < 2:
@@ -173,11 +178,11 @@ def advise(
     barred = {offload for refusal in refused for offload in refusal.offloads}
     chosen = {policy: _choose(options, policy, barred) for policy, _ in outcomes}
     best = min(chosen.values(), key=lambda option: option.e2e_mean_s)
-    rest = [o.gain for o in options if o.policy == best.policy and o.offload is not best.offload]
+    others = [o.gain for o in options if o.policy == best.policy and o.offload is not Offload.NONE]
     return Advice(
         choice=best.offload,
         policy=best.policy,
-        margin=best.gain - max(rest, default=0.0),
+        margin=best.gain if best.offload is not Offload.NONE else -max(others, default=0.0),
         confidence=_confidence(options, best.policy),
         reuse=reuse,
         options=options,

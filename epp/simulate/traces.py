@@ -158,10 +158,11 @@ def _access_log(fields: Mapping[str, Any]) -> _Entry | None:
         prompt = fields.get("prompt_tokens_estimated")
     if not prompt or not output:
         return None
-    when = dt.datetime.fromisoformat(str(fields["time"]))
-    return _Entry(
-        when.timestamp(), int(prompt), int(output), tuple(fields.get("chain") or ()), _ACCESS_LOG_TOKENS
-    )
+    arrival = fields.get("arrival")
+    if arrival is None:  # the line tells when the request ended, and how long it took
+        arrival = dt.datetime.fromisoformat(str(fields["ts"])).timestamp() - float(fields["ms"]) / 1000
+    chain = tuple(fields.get("chain") or ())
+    return _Entry(float(arrival), int(prompt), int(output), chain, _ACCESS_LOG_TOKENS)
 
 
 def _azure(text: str) -> Iterator[_Entry]:

@@ -471,7 +471,7 @@ def test_an_older_sequence_takes_the_blocks_of_the_youngest():
     assert (server.gauges().running, server.gauges().waiting) == (1, 1)
 
 
-def test_a_preempted_sequence_takes_the_blocks_of_one_that_waits_for_a_place():
+def test_a_sequence_that_runs_alone_takes_the_blocks_of_one_that_waits_for_its_place():
     """`c` was loaded and waits for `a`'s place; `a` grows into the blocks that `c` holds."""
     server = engine(gpu_blocks=13, cpu_blocks=64, max_num_seqs=1)
     server.submit(request("p", range(16)), 0.0)
@@ -483,8 +483,23 @@ def test_a_preempted_sequence_takes_the_blocks_of_one_that_waits_for_a_place():
     _, outputs = run(server, now)
 
     assert hits(outputs, "c") == (0, 16)
-    assert outputs["a"][-1].timeline.preemptions == 1
+    assert outputs["a"][-1].timeline.preemptions == 0
     assert outputs["c"][-1].timeline.preemptions == 1
+
+
+def test_a_sequence_that_runs_alone_gives_way_to_one_that_loads():
+    """`c` holds four blocks while it is loaded; `a` needs a tenth of the eleven before that has ended."""
+    server = engine(gpu_blocks=13, cpu_blocks=64)
+    server.submit(request("p", range(16)), 0.0)
+    now, _ = run(server)
+    server.submit(request("filler", range(500, 548)), now)
+    now, _ = run(server, now)
+    server.submit(request("a", range(700, 730), output=10), now)
+    server.submit(request("c", [*range(16), 99]), now)
+    _, outputs = run(server, now)
+
+    assert outputs["a"][-1].timeline.preemptions == 1
+    assert outputs["c"][-1].timeline.preemptions == 0
 
 
 # -------------------------------------------------------------------- abort

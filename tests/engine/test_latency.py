@@ -78,3 +78,16 @@ def test_negative_kernel_times_are_refused(name):
 def test_a_kernel_profile_without_bandwidth_is_refused():
     with pytest.raises(ValueError, match="link_bytes_per_s must be positive, got 0"):
         dataclasses.replace(KERNELS, link_bytes_per_s=0)
+
+
+def test_scaled_steps_take_longer_and_transfers_do_not():
+    twice = KERNELS.scaled(2.0)
+    load = StepLoad(100, 200.0, 3, 40)
+
+    assert twice.step_s(load) == pytest.approx(2 * KERNELS.step_s(load))
+    assert twice.load_s(2000) == KERNELS.load_s(2000)
+
+
+def test_a_factor_must_be_positive():
+    with pytest.raises(ValueError, match="the factor must be positive, got 0"):
+        KERNELS.scaled(0)

@@ -142,7 +142,7 @@ def test_runs_give_what_single_steps_give(arrivals, gpu_blocks, cpu_blocks):
         ]
 
     def server():
-        return engine(LATENCY, gpu_blocks=gpu_blocks, cpu_blocks=cpu_blocks, max_num_batched_tokens=16)
+        return engine(LATENCY, gpu_blocks=gpu_blocks, cpu_blocks=cpu_blocks, max_num_batched_tokens=64)
 
     single, many = drive(server(), requests(), most_steps=1)
     joined, few = drive(server(), requests(), most_steps=None)
@@ -205,3 +205,27 @@ def test_servers_may_share_a_cpu_tier():
     assert other.begin(5.0) is None
     run = other.begin(other.wake_s)
     assert other.finish(run).outputs[0].timeline.cpu_hit_tokens == 8
+
+
+def test_a_lost_cpu_tier_holds_nothing_and_takes_nothing():
+    server = evicted(engine(gpu_blocks=12, cpu_blocks=64))
+    server.lose_cpu_tier()
+    server.submit(request("back", range(21)), 2.0)
+
+    assert server.finish(server.begin(2.0)).outputs[0].timeline.cpu_hit_tokens == 0
+    assert server.cpu_blocks_held == 0
+    server.check_integrity()
+
+
+def test_a_sequence_that_runs_alone_is_not_preempted_for_one_that_queues():
+    """One is back from its transfer and holds three blocks; the other, alone in the batch, needs them."""
+    arrivals = [
+        (0.0, request("short", range(1_000, 1_002), 14)),
+        (2.0, request("long", range(19), 20)),
+        (5.0, request("back", range(1_000, 1_018), 3)),
+    ]
+    server = engine(LATENCY, gpu_blocks=13, cpu_blocks=8, max_num_batched_tokens=16)
+    timelines, events = drive(server, arrivals, most_steps=1)
+
+    assert timelines.keys() == {"short", "long", "back"}
+    assert events < 60
