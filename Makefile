@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 JOBS   ?= auto
 
-.PHONY: run test lint format bench bench-smoke bench-micro policies test-real chaos soak fuzz audit docs clean
+.PHONY: run test lint format bench bench-smoke bench-micro policies test-real chaos soak fuzz audit docs clean prometheus
 
 run: $(STAMP)  ## epp on port 8080 in front of four simulated vLLM servers
 	$(BIN)/epp demo
@@ -59,6 +59,14 @@ fuzz: $(STAMP)  ## a minute of coverage-guided fuzzing for each parser; what it 
 audit: $(STAMP)  ## known vulnerabilities of the pinned versions; needs a source of advisories
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt pip-audit
 	$(BIN)/pip-audit --strict --no-deps --disable-pip -r constraints.txt
+
+prometheus: .tools/usr/bin/promtool  ## Debian's Prometheus, unpacked and not installed, for the tests of deploy/monitoring
+
+.tools/usr/bin/promtool:
+	mkdir -p .tools/deb
+	cd .tools/deb && apt-get -qq -o APT::Sandbox::User=root download prometheus
+	dpkg -x .tools/deb/prometheus_*.deb .tools
+	rm -rf .tools/deb
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("epp needs Python 3.11 or newer; set PYTHON=…")'

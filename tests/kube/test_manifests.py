@@ -1,0 +1,259 @@
+"""deploy/: every folder renders by itself, is valid, and says what epp understands."""
+
+import argparse
+import json
+import re
+
+import pytest
+import yaml
+
+from epp.cli.go_flags import PICKER_PORTS, translate
+from epp.config import add_settings_flags, load_config, load_settings
+from tests.kube.manifests import (
+    DEPLOY,
+    FOLDERS,
+    OURS,
+    ROOT,
+    VLLM,
+    check,
+    container,
+    granted,
+    kustomized,
+    of_kind,
+    only,
+)
+
+INSTALLS = [folder for folder in OURS if not folder.endswith("base") and folder != "base/epp"]
+GATEWAYS = [folder for folder in INSTALLS if folder.startswith("gateway/")]
+
+
+def settings_of(words):
+    """What epp takes from the arguments of a container."""
+    bare = words[0] != "serve"
+    given = translate(words if bare else words[1:], bare=bare)
+    parser = argparse.ArgumentParser(allow_abbrev=False)
+    add_settings_flags(parser)
+    defaults = PICKER_PORTS if given.picker else {}
+    assert given.notices == ()
+    return load_settings(parser.parse_args(given.words), {}, lambda _: "", defaults)[0]
+
+
+def test_there_is_a_folder_for_each_part_and_each_provider():
+    assert set(FOLDERS) >= {
+        "proxy",
+        "standalone",
+        "gateway/gke",
+        "gateway/istio",
+        "gateway/kgateway",
+        "gateway/agentgateway",
+        "vllm-offloading",
+        "vllm-offloading-seed-era",
+        "vllm-lmcache",
+        "vllm-lmcache-seed-era",
+        "monitoring",
+    }
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_it_renders_by_itself_and_is_valid(folder):
+    objects = kustomized(folder)
+
+    assert objects
+    for obj in objects:
+        check(obj)
+    names = [(obj["kind"], obj["metadata"]["name"]) for obj in objects]
+    assert len(set(names)) == len(names)
+
+
+@pytest.mark.parametrize("folder", INSTALLS)
+def test_epp_understands_its_arguments(folder):
+    settings = settings_of(container(kustomized(folder))["args"])
+
+    assert settings.admin_port == 9090
+    assert settings.drain_timeout_s == 30.0
+    assert settings.config == "/config/picker.yaml"
+
+
+@pytest.mark.parametrize("folder", INSTALLS)
+def test_ports_of_container_service_and_policy_agree_with_the_arguments(folder):
+    objects = kustomized(folder)
+    settings = settings_of(container(objects)["args"])
+    ports = {port["name"]: port["containerPort"] for port in container(objects)["ports"]}
+    wanted = {settings.admin_port, settings.grpc.port, settings.grpc.health_port} - {0}
+    wanted |= set() if settings.grpc.port else {settings.port}
+
+    assert set(ports.values()) == wanted
+    assert {port["targetPort"] for port in only(objects, "Service")["spec"]["ports"]} <= set(ports)
+    policy = only(objects, "NetworkPolicy")["spec"]
+    assert wanted <= {port["port"] for port in policy["ingress"][0]["ports"]}
+
+
+def test_a_gateway_asks_the_picker_that_is_installed():
+    for folder in GATEWAYS:
+        objects = kustomized(folder)
+        pool, service = only(objects, "InferencePool"), only(objects, "Service")
+        reference = pool["spec"]["endpointPickerRef"]
+        assert reference["name"] == service["metadata"]["name"] == "llm-d-infpool-epp"
+        assert reference["port"]["number"] in [port["port"] for port in service["spec"]["ports"]]
+        assert f"--pool-name={pool['metadata']['name']}" in container(objects)["args"]
+        [route] = of_kind(objects, "HTTPRoute")
+        assert route["metadata"]["name"] == "llm-d-route"
+        [backend] = route["spec"]["rules"][0]["backendRefs"]
+        assert (backend["kind"], backend["name"]) == ("InferencePool", "llm-d-infpool")
+        assert route["spec"]["parentRefs"][0]["name"] == only(objects, "Gateway")["metadata"]["name"]
+
+
+@pytest.mark.parametrize(
+    ("folder", "name", "kinds"),
+    [
+        (
+            "gateway/gke",
+            "gke-l7-regional-external-managed",
+            {"HealthCheckPolicy", "GCPBackendPolicy", "PodMonitoring"},
+        ),
+        ("gateway/istio", "istio", {"DestinationRule"}),
+        ("gateway/kgateway", "kgateway", set()),
+        ("gateway/agentgateway", "agentgateway", set()),
+    ],
+)
+def test_each_provider_has_its_class_and_what_it_needs(folder, name, kinds):
+    objects = kustomized(folder)
+    special = {"HealthCheckPolicy", "GCPBackendPolicy", "PodMonitoring", "DestinationRule"}
+
+    assert only(objects, "Gateway")["spec"]["gatewayClassName"] == name
+    assert {obj["kind"] for obj in objects} & special == kinds
+    assert ("--secure-serving=false" in container(objects)["args"]) is (folder == "gateway/agentgateway")
+
+
+def test_istio_speaks_tls_to_the_picker():
+    rule = only(kustomized("gateway/istio"), "DestinationRule")["spec"]
+
+    assert rule == {
+        "host": "llm-d-infpool-epp",
+        "trafficPolicy": {"tls": {"mode": "SIMPLE", "insecureSkipVerify": True}},
+    }
+
+
+@pytest.mark.parametrize("folder", INSTALLS)
+def test_the_role_is_bound_and_allows_reading_only(folder):
+    objects = kustomized(folder)
+    binding, account = only(objects, "RoleBinding"), only(objects, "ServiceAccount")
+
+    assert {verb for verbs in granted(objects).values() for verb in verbs} == {"get", "list", "watch"}
+    assert binding["roleRef"]["name"] == only(objects, "Role")["metadata"]["name"]
+    assert [s["name"] for s in binding["subjects"]] == [account["metadata"]["name"]]
+    pod = only(objects, "Deployment")["spec"]["template"]["spec"]
+    assert pod["serviceAccountName"] == account["metadata"]["name"]
+
+
+@pytest.mark.parametrize("folder", INSTALLS)
+def test_the_pod_is_confined_probed_and_given_time_to_drain(folder):
+    objects = kustomized(folder)
+    pod, inside = only(objects, "Deployment")["spec"]["template"]["spec"], container(objects)
+
+    assert pod["enableServiceLinks"] is False
+    assert pod["securityContext"]["runAsNonRoot"]
+    assert inside["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    assert inside["readinessProbe"]["httpGet"]["path"] == "/readyz"
+    assert inside["livenessProbe"]["httpGet"]["path"] == "/healthz"
+    assert pod["terminationGracePeriodSeconds"] > settings_of(inside["args"]).drain_timeout_s
+    assert pod["topologySpreadConstraints"]
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_only_what_has_replicas_has_a_disruption_budget(folder):
+    objects = kustomized(folder)
+    epp = [obj for obj in of_kind(objects, "Deployment") if "ms-" not in obj["metadata"]["name"]]
+
+    assert bool(of_kind(objects, "PodDisruptionBudget")) is any(obj["spec"]["replicas"] > 1 for obj in epp)
+
+
+def test_a_rolling_update_starts_the_new_pod_first():
+    strategy = only(kustomized("proxy"), "Deployment")["spec"]["strategy"]["rollingUpdate"]
+
+    assert strategy == {"maxSurge": 1, "maxUnavailable": 0}
+
+
+@pytest.mark.parametrize("folder", [*INSTALLS, "standalone"])
+def test_the_configuration_is_one_that_epp_loads(folder):
+    data = only(kustomized(folder), "ConfigMap")["data"]
+
+    config = load_config(data["picker.yaml"], "picker.yaml")
+
+    assert [(view.tier, view.capacity_blocks) for view in config.views if view.tier == "cpu"] == [
+        ("cpu", 25600)
+    ]
+
+
+@pytest.mark.parametrize("folder", VLLM)
+def test_model_servers_match_the_pool_and_tell_cached_tokens(folder):
+    deployment = only(kustomized(folder), "Deployment")
+    template = deployment["spec"]["template"]
+    [server] = template["spec"]["containers"]
+    selector = only(kustomized("gateway/base"), "InferencePool")["spec"]["selector"]["matchLabels"]
+    proxied = settings_of(container(kustomized("proxy"))["args"]).kubernetes
+
+    assert selector.items() <= template["metadata"]["labels"].items()
+    assert proxied.selector == ",".join(f"{key}={value}" for key, value in selector.items())
+    assert "--enable-prompt-tokens-details" in server["args"]
+    assert [port["containerPort"] for port in server["ports"]] == [8000]
+    [token] = [item for item in server["env"] if item["name"] == "HF_TOKEN"]
+    assert token["valueFrom"]["secretKeyRef"] == {"name": "llm-d-hf-token", "key": "HF_TOKEN"}
+
+
+@pytest.mark.parametrize(
+    ("folder", "flag"),
+    [
+        ("vllm-offloading", "--kv-offloading-size=100"),
+        ("vllm-offloading-seed-era", '"num_cpu_blocks":25600'),
+        ("vllm-lmcache", "LMCacheConnectorV1"),
+        ("vllm-lmcache-seed-era", "LMCacheConnectorV1"),
+    ],
+)
+def test_each_variant_offloads_as_its_vllm_wants_it(folder, flag):
+    [server] = only(kustomized(folder), "Deployment")["spec"]["template"]["spec"]["containers"]
+
+    assert any(flag in argument for argument in server["args"])
+    connector = [a for a in server["args"] if a.startswith("--kv-transfer-config=")]
+    for argument in connector:
+        assert json.loads(argument.partition("=")[2])["kv_role"] == "kv_both"
+
+
+def test_dashboard_and_alerts_use_metrics_that_exist():
+    dashboard = (DEPLOY / "monitoring" / "epp-dashboard.json").read_text()
+    rules = (DEPLOY / "monitoring" / "prometheusrule.yaml").read_text()
+    known = set(re.findall(r"`((?:epp|llm_d_epp)_[a-z_]+)`", (ROOT / "docs" / "metrics.md").read_text()))
+    used = set(re.findall(r"\b((?:epp|llm_d_epp)_[a-z_]+)\b", dashboard + rules))
+
+    used = {name.removesuffix("_bucket") for name in used}
+
+    assert len(used) > 20
+    assert used <= known
+    assert len(json.loads(dashboard)["panels"]) == 12
+
+
+def test_every_alert_has_a_runbook():
+    rules = only(kustomized("monitoring"), "PrometheusRule")["spec"]["groups"][0]["rules"]
+    headings = re.findall(r"^### (\w+)$", (ROOT / "docs" / "kubernetes.md").read_text(), re.MULTILINE)
+
+    assert [rule["alert"] for rule in rules] == headings
+    for rule in rules:
+        assert rule["annotations"]["runbook_url"] == f"docs/kubernetes.md#{rule['alert'].lower()}"
+
+
+def test_monitors_find_the_ports_that_are_there():
+    objects = kustomized("monitoring")
+    [endpoint] = only(objects, "ServiceMonitor")["spec"]["endpoints"]
+    [pods] = only(objects, "PodMonitor")["spec"]["podMetricsEndpoints"]
+    for folder in ("proxy", "gateway/base"):
+        service = only(kustomized(folder), "Service")
+        assert endpoint["port"] in [port["name"] for port in service["spec"]["ports"]]
+        selector = only(objects, "ServiceMonitor")["spec"]["selector"]["matchLabels"]
+        assert selector.items() <= service["metadata"]["labels"].items()
+    [server] = only(kustomized("vllm-offloading"), "Deployment")["spec"]["template"]["spec"]["containers"]
+    assert pods["port"] in [port["name"] for port in server["ports"]]
+    assert yaml.safe_load((DEPLOY / "monitoring" / "kustomization.yaml").read_text())
