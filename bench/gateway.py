@@ -5,7 +5,8 @@
 Every row has Envoy (one thread) and epp on one core, the model servers and the load on another. Requests come
 over 32 connections as fast as answers come, once with bodies of 1 KB and once of 120 KB; chunks come in 100
 streams, one each 10 ms. Figures are µs of user and system time of the whole process, everything included
-(scraping too); medians of the rounds. "plain" is the same Envoy without a picker.
+(scraping too); medians of the rounds. "plain" is the same Envoy without a picker; "none" shows epp no answer,
+"buffered" and "duplex" its head, "full" all of it.
 """
 
 import argparse
@@ -48,10 +49,12 @@ class Mode:
     request_body: str = "BUFFERED"
     response_body: str = "NONE"
     response: str = "headers"
+    response_headers: str = "SEND"
 
 
 MODES = (
     Mode(PLAIN),
+    Mode("ext_proc-buffered-none", response="none", response_headers="SKIP"),
     Mode("ext_proc-buffered"),
     Mode("ext_proc-duplex", request_body="FULL_DUPLEX_STREAMED"),
     Mode("ext_proc-full-streamed", response_body="STREAMED", response="full"),
@@ -152,6 +155,7 @@ def _envoy(mode: Mode, place: Place) -> Iterator[int]:
         endpoints=place.addresses,
         request_body=mode.request_body,
         response_body=mode.response_body,
+        response_headers=mode.response_headers,
         routing="override",
     )
     config = bootstrap(setup)

@@ -1,7 +1,6 @@
 """Routing policies in simulation, against the bars that docs/simulation.md states: `make policies`.
 
-Every policy of every workload on the same requests, three seeds each (traces: one of requests, three of the
-router).
+Every policy of a workload gets the same requests, from three seeds; a trace's are always the same.
 """
 
 import argparse

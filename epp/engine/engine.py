@@ -220,15 +220,12 @@ class Engine:
         budget = self.config.max_num_batched_tokens - sum(tokens for _, tokens in batch)
         while self._waiting and budget > 0 and len(self._running) < self.config.max_num_seqs:
             sequence = self._waiting[0]
-            if not sequence.blocks and not self._look_up(sequence, budget, now):
-                if not self._reclaim(sequence, batch):
-                    return
-                continue
+            has_blocks = bool(sequence.blocks) or self._look_up(sequence, budget, now)
             if sequence.ready_s is not None:
                 self._loading.append(self._waiting.popleft())
                 continue
             tokens = min(sequence.remaining_tokens, budget)
-            if not self._grow(sequence, tokens):
+            if not has_blocks or not self._grow(sequence, tokens):
                 if not self._reclaim(sequence, batch):
                     return
                 continue

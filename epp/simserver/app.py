@@ -19,6 +19,9 @@ __all__ = ["SimApp"]
 
 Handler = Callable[[Exchange], Awaitable[None]]
 
+_TO_BE_READ_S = 0.01
+"""So long half a head stands before the reset, which else takes it away from its reader."""
+
 
 class SimApp:
     """Routes of one server; WebSockets are not among them (`RealtimeProtocol`)."""
@@ -83,6 +86,10 @@ async def _fail_head(exchange: Exchange, fault: str) -> None:
         case "hang":
             await exchange.gone()
         case "reset-before-head":
+            await exchange.reset()
+        case "reset-in-head":
+            exchange.write_raw(b"HTTP/1.1 200 OK\r\ncontent-type: ")
+            await asyncio.sleep(_TO_BE_READ_S)
             await exchange.reset()
         case "close-before-head":
             await exchange.close()

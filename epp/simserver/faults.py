@@ -8,6 +8,7 @@ A fault is written `name` or `name=value`, several are separated by commas:
     slow-head=S       wait S seconds before the head
     hang              read the request and never answer
     reset-before-head read the request and reset the connection
+    reset-in-head     begin the head and reset the connection
     close-before-head read the request and close the connection
     garbage-head      answer with bytes that are not HTTP
     reset-after=N     reset the connection after N chunks of the body
@@ -22,7 +23,10 @@ from dataclasses import dataclass, replace
 
 __all__ = ["NO_FAULT", "FaultPlan", "Faults", "parse_faults"]
 
-HEAD_FAULTS = ("draining", "engine-dead", "hang", "reset-before-head", "close-before-head", "garbage-head")
+HEAD_FAULTS = (
+    "draining", "engine-dead", "hang", "reset-before-head", "reset-in-head", "close-before-head",
+    "garbage-head",
+)  # fmt: skip
 BODY_FAULTS = ("reset-after", "truncate", "hang-after", "error-event")
 
 

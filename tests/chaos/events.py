@@ -65,6 +65,7 @@ class Mischief:
         faults = {
             "hang": ("hang", 2),
             "reset before head": ("reset-before-head", 3),
+            "reset mid-head": ("reset-in-head", 3),
             "close before head": ("close-before-head", 3),
             "garbage head": ("garbage-head", 2),
             "reset mid-stream": ("reset-after=3", 2),

@@ -36,12 +36,13 @@ class Outcome:
 
 
 class Load:
-    """`clients` tasks that ask for ever."""
+    """`clients` tasks that ask for ever, with a pause of `think_s` after each answer."""
 
-    def __init__(self, port: int, seed: int, clients: int) -> None:
+    def __init__(self, port: int, seed: int, clients: int, think_s: float = 0.0) -> None:
         self._port = port
         self._random = random.Random(seed)
         self._clients = clients
+        self._think_s = think_s
         self._tasks: list[asyncio.Task[None]] = []
         self._stopping = False
         self.outcomes: list[Outcome] = []
@@ -57,6 +58,7 @@ class Load:
     async def _client(self) -> None:
         while not self._stopping:
             self.outcomes.append(await self._request())
+            await asyncio.sleep(self._think_s)
 
     async def _request(self) -> Outcome:
         stream = self._random.random() < 0.6

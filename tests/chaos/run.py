@@ -35,6 +35,7 @@ class Plan:
     calm_s: float = 8.0
     pause_s: tuple[float, float] = (0.1, 0.4)
     clients: int = 16
+    think_s: float = 0.0
     lane: str = "fast"
     processes: bool = False
 
@@ -93,7 +94,7 @@ async def _disturbed(
 ) -> None:
     clock = asyncio.get_running_loop().time
     await _all_known(stage, len(servers))
-    load = Load(stage.port, plan.seed, plan.clients)
+    load = Load(stage.port, plan.seed, plan.clients, plan.think_s)
     mischief = Mischief(stage, servers, random.Random(plan.seed), plan.pause_s)
     load.start()
     telling = asyncio.create_task(_tell(load, say))
@@ -161,7 +162,8 @@ def _check_recovery(report: Report, log: list[Disturbance], since: float, addres
     total = max(1, served.total())
     report.shares = {address: served[address] / total for address in addresses}
     for address, share in report.shares.items():
-        if share < 0.3 / len(addresses):
+        # Of a handful of requests a share says nothing.
+        if share < 0.3 / len(addresses) and total >= 10 * len(addresses):
             report.faults.append(
                 f"{address} has {share:.1%} of the traffic {RECOVERY_S:g} s after the last event"
             )

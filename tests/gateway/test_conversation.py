@@ -394,3 +394,23 @@ def test_headers_may_stand_in_value_instead_of_raw_value():
     [answer] = stream.say(request_headers(CHAT[:2], field="value", end=True))
 
     assert answer.status == 400  # /v1/chat/completions without a body: method and path were read
+
+
+def test_a_mode_that_is_not_known_is_taken_for_full_duplex():
+    from tests.gateway.wire import M, header_map
+
+    config = M.ProtocolConfiguration(request_body_mode=99)
+    head = M.HttpHeaders(headers=header_map(CHAT))
+    message = M.ProcessingRequest(request_headers=head, protocol_config=config).SerializeToString()
+    stream = one_endpoint().stream()
+
+    answers = stream.say(message, request_body(BODY, end=True))
+
+    assert kinds(answers) == ["request_headers", "request_body"]
+
+
+def test_messages_that_do_not_exist_are_no_attributes():
+    from tests.gateway.wire import M
+
+    with pytest.raises(AttributeError):
+        _ = M.NoMessage

@@ -27,7 +27,7 @@ TYPES = {
     "utilization-filter": ("filter", {"conditions": (), "fallbackOnEmpty": False}),
     "load-aware-scorer": ("scorer", {"threshold": 128}),
     "token-load-scorer": ("scorer", {"queueThresholdTokens": 4194304, "inFlightLoadProducerName": None}),
-    "ttft-cost-scorer": ("scorer", {"decodeHarm": 0.5, "memoryPrice": 1.0, "maxWait": 30.0}),
+    "ttft-cost-scorer": ("scorer", {"decodeHarm": 0.25, "memoryPrice": 1.0, "maxWait": 30.0}),
     "lmetric-scorer": ("scorer", {}),
     "kv-overlap-cost-scorer": ("scorer", {"overlapWeight": 1.0}),
     "cache-aware-scorer": (

@@ -39,6 +39,7 @@ async def test_a_status_is_answered_with_an_error_body(launch, connect, fault, s
     ("fault", "error"),
     [
         ("reset-before-head", httpx.ReadError),
+        ("reset-in-head", httpx.ReadError),
         ("close-before-head", httpx.RemoteProtocolError),
         ("garbage-head", httpx.RemoteProtocolError),
     ],

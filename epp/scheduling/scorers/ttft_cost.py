@@ -23,7 +23,7 @@ class TtftCostParameters:
     """Parameters of ttft-cost-scorer."""
 
     decode_harm: float = param(
-        0.5,
+        0.25,
         key="decodeHarm",
         doc="What a second of prefill costs each answer under way on the endpoint, in seconds.",
         minimum=0,
@@ -84,7 +84,7 @@ class TtftCostScorer:
         name: str,
         cpu_producers: frozenset[str] = frozenset(),
         *,
-        decode_harm: float = 0.5,
+        decode_harm: float = 0.25,
         memory_price: float = 1.0,
         max_wait_s: float = 30.0,
     ) -> None:
