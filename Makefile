@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 JOBS   ?= auto
 
-.PHONY: run test lint format bench bench-smoke bench-micro policies test-real docs clean
+.PHONY: run test lint format bench bench-smoke bench-micro policies test-real chaos soak fuzz audit docs clean
 
 run: $(STAMP)  ## epp on port 8080 in front of four simulated vLLM servers
 	$(BIN)/epp demo
@@ -46,6 +46,20 @@ policies: $(STAMP)  ## routing policies in simulation against the bars of docs/s
 test-real: $(STAMP)  ## two real vLLM servers on CPU; prints one line SKIPPED where it cannot run
 	bash tests/real_vllm/run.sh $(BIN)/python
 
+chaos: $(STAMP)  ## two minutes of killed, hanging and lying servers under load; the seed is printed
+	$(BIN)/python -m tests.chaos
+
+soak: $(STAMP)  ## a million requests through a router, whose memory, index and decisions must stay flat
+	$(BIN)/python -m tests.soak
+
+fuzz: $(STAMP)  ## a minute of coverage-guided fuzzing for each parser; what it learns is kept in .fuzz/
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt atheris
+	$(BIN)/python -m tests.fuzz
+
+audit: $(STAMP)  ## known vulnerabilities of the pinned versions; needs a source of advisories
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt pip-audit
+	$(BIN)/pip-audit --strict --no-deps --disable-pip -r constraints.txt
+
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("epp needs Python 3.11 or newer; set PYTHON=…")'
 	$(PYTHON) -m venv $(VENV)
@@ -53,4 +67,4 @@ $(STAMP): pyproject.toml constraints.txt
 	touch $@
 
 clean:
-	rm -rf $(VENV) .venv-vllm .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache build dist *.egg-info
+	rm -rf $(VENV) .venv-vllm .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache build dist *.egg-info .fuzz

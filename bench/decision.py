@@ -137,7 +137,11 @@ def costs(endpoints: int, requests: list[bytes]) -> dict[str, float]:
 
 
 def repeat(endpoints: int, decisions: int) -> None:
-    """Whole lives on a fixed set of bodies and nothing else, for counting instructions."""
+    """Whole lives on a fixed set of bodies and nothing else, for counting instructions.
+
+    Without the garbage collector: whether a full collection falls among so few requests is chance.
+    """
+    gc.disable()
     core, requests, steps = core_of(endpoints), bodies(8), Steps()
     for number in range(decisions):
         body = requests[number % len(requests)]

@@ -56,7 +56,10 @@ def body_of(size: int) -> bytes:
 
 async def serve_endpoint() -> None:
     """An endpoint that answers everything at once; writes its port to standard output."""
-    models = b'{"object":"list","data":[{"id":"m","object":"model","root":"m","parent":null}]}'
+    pages = {
+        b"/v1/models": b'{"object":"list","data":[{"id":"m","object":"model","root":"m","parent":null}]}',
+        b"/metrics": b"vllm:num_requests_waiting 0\n",
+    }
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
@@ -66,7 +69,7 @@ async def serve_endpoint() -> None:
                 left = int(length.partition(b"\r\n")[0] or 0)
                 while left:
                     left -= len(await reader.read(min(left, 1 << 20)))
-                answer = models if b"/v1/models" in head else b"{}"
+                answer = pages.get(head.split(b" ", 2)[1], b"{}")
                 writer.write(
                     b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%b"
                     % (len(answer), answer)

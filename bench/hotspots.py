@@ -1,19 +1,23 @@
-"""Where epp's time goes under one workload of the suite: the functions that py-spy sees most.
+"""Where epp's time goes under one workload of the suite.
 
-    pip install py-spy
-    python bench/hotspots.py 1kb [--seconds 4] [--python PATH] [--native] [--stacks FILE]
+    python bench/hotspots.py 1kb [--seconds 4] [--python PATH] [--lines 45]
+    python bench/hotspots.py 1kb --calls           every call counted and timed (cProfile), callers exact
+    python bench/hotspots.py 1kb --syscalls        system calls counted (strace)
 
-Workloads are those of the suite's standard session: 1kb, 120kb, sse512, rate200, … "self" is the share of
-samples in the function itself, C functions it calls included; "all" the share with it anywhere on the stack.
---native tells C functions apart. --stacks keeps the samples as text, one stack a line, for a flame graph.
+Workloads are those of the suite's standard session: 1kb, 120kb, sse512, rate200, … Without a flag py-spy
+samples the running server (pip install py-spy): true shares, but uvloop's callbacks tear its stacks, so
+"all", the share with a function anywhere on the stack, is too low for outer ones. --calls slows small ones.
 """
 
 import argparse
 import os
+import pstats
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
@@ -22,7 +26,18 @@ from pathlib import Path
 from suite import measuring, processes, stacks, tools
 from suite.plan import SESSIONS, STANDARD, Load
 
-ROWS = 45
+STOP_S = 10.0
+COUNTED = """\
+import cProfile, sys
+profile = cProfile.Profile()
+from epp.cli import main
+profile.enable()
+try:
+    main()
+finally:
+    profile.disable()
+    profile.dump_stats({target!r})
+"""
 
 
 def shares(lines: Iterable[str]) -> tuple[int, Counter[str], Counter[str]]:
@@ -38,64 +53,104 @@ def shares(lines: Iterable[str]) -> tuple[int, Counter[str], Counter[str]]:
     return total, own, anywhere
 
 
-def sample(session: int, target: Path, seconds: float, *, native: bool) -> "subprocess.Popen[bytes]":
-    spy = shutil.which("py-spy") or shutil.which("py-spy", path=str(Path(sys.executable).parent))
-    if spy is None:
-        raise tools.ToolError("py-spy is not installed: pip install py-spy")
-    command = [spy, "record", "--pid", str(session), "--duration", str(int(seconds)), "--rate", "500"]
-    command += [
-        "--nonblocking",
-        "--format",
-        "raw",
-        "--output",
-        str(target),
-        *(["--native"] if native else []),
-    ]
-    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+def program(name: str) -> str:
+    found = shutil.which(name) or shutil.which(name, path=str(Path(sys.executable).parent))
+    if found is None:
+        raise tools.ToolError(f"{name} is not installed")
+    return found
 
 
-def profile(step: Load, options: argparse.Namespace, folder: Path) -> list[str]:
-    """The samples of one workload, repeated while they are taken."""
-    bench = measuring.Bench(tools.build(folder / "tools"), folder, processes.choose_cores())
-    os.sched_setaffinity(0, {bench.cores.tools})
-    stack = stacks.epp("epp", options.python)
-    with bench.start(stack, SESSIONS[0]) as running:
-        running.warm()
-        target = folder / "stacks.txt"
-        spy = sample(running.session, target, options.seconds, native=options.native)
-        while spy.poll() is None:
-            print(running.measure(step), file=sys.stderr)
-        if spy.returncode:
-            raise tools.ToolError(f"py-spy: {spy.stderr.read().decode()}")
-    return target.read_text().splitlines()
+def watched(running: measuring.Running, step: Load, command: list[str], stop_after: float | None) -> str:
+    """Attach a program to the stack while the workload is repeated; what it said on standard error."""
+    watcher = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    began = time.monotonic()
+    while watcher.poll() is None:
+        print(running.measure(step), file=sys.stderr)
+        if stop_after is not None and time.monotonic() - began > stop_after:
+            watcher.send_signal(signal.SIGINT)
+            break
+    _, said = watcher.communicate(timeout=STOP_S)
+    return said
 
 
-def main() -> None:
-    steps = {step.name: step for step in STANDARD}
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("workload", choices=sorted(steps))
-    parser.add_argument("--seconds", type=float, default=4)
-    parser.add_argument("--python", default=sys.executable, help="interpreter that runs epp")
-    parser.add_argument("--native", action="store_true")
-    parser.add_argument("--stacks", type=Path)
-    options = parser.parse_args()
-    processes.stop_on_signals()
-    step = steps[options.workload]
-    if not step.chunks:
-        step = replace(step, seconds=options.seconds)
-    try:
-        with tempfile.TemporaryDirectory() as folder:
-            lines = profile(step, options, Path(folder))
-    except tools.ToolError as error:
-        sys.exit(f"hotspots.py: {error}")
-    if options.stacks:
-        options.stacks.write_text("\n".join(lines))
-    total, own, anywhere = shares(lines)
+def sampled(running: measuring.Running, step: Load, folder: Path, options: argparse.Namespace) -> None:
+    target = folder / "stacks.txt"
+    command = [program("py-spy"), "record", "--pid", str(running.session), "--rate", "250", "--format", "raw"]
+    command += ["--duration", str(int(options.seconds)), "--output", str(target)]
+    said = watched(running, step, command, None)
+    if not target.exists():
+        raise tools.ToolError(f"py-spy: {said}")
+    total, own, anywhere = shares(target.read_text().splitlines())
     for title, counts in (("self", own), ("all", anywhere)):
         print(f"{title:>7} of {total} samples")
-        for name, count in counts.most_common(ROWS):
+        for name, count in counts.most_common(options.lines):
             print(f"{count / total:7.1%} {name}")
 
 
+def syscalls(running: measuring.Running, step: Load, folder: Path, options: argparse.Namespace) -> None:
+    target = folder / "syscalls.txt"
+    command = [program("strace"), "-c", "-f", "-p", str(running.session), "-o", str(target)]
+    watched(running, step, command, options.seconds)
+    print(target.read_text())
+
+
+def counted(running: measuring.Running, step: Load, folder: Path, options: argparse.Namespace) -> None:
+    target, found = folder / "calls.out", running.measure(step)
+    os.killpg(running.session, signal.SIGTERM)
+    deadline = time.monotonic() + STOP_S
+    while not target.exists() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    print(f"{found['requests']:.0f} requests")
+    calls = pstats.Stats(str(target))
+    for order in ("cumulative", "tottime"):
+        calls.sort_stats(order).print_stats(r"epp/|uvicorn|built-in|method", options.lines)
+
+
+def counting(stack: stacks.Stack, folder: Path) -> stacks.Stack:
+    """The same under cProfile."""
+    code = COUNTED.format(target=str(folder / "calls.out"))
+
+    def command(place: stacks.Place) -> list[str]:
+        python, _, _, *arguments = stack.command(place)  # python -m epp …
+        return [python, "-c", code, *arguments]
+
+    return stacks.Stack(stack.name, "", command)
+
+
+def run(options: argparse.Namespace, folder: Path) -> None:
+    bench = measuring.Bench(tools.build(folder / "tools"), folder, processes.choose_cores())
+    os.sched_setaffinity(0, {bench.cores.tools})
+    (step,) = (step for step in STANDARD if step.name == options.workload)
+    if not step.chunks:
+        step = replace(step, seconds=options.seconds)
+    stack = stacks.epp("epp", options.python)
+    look = counted if options.calls else syscalls if options.syscalls else sampled
+    with bench.start(counting(stack, folder) if options.calls else stack, SESSIONS[0]) as running:
+        running.warm()
+        look(running, step, folder, options)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("workload", choices=sorted(step.name for step in STANDARD))
+    parser.add_argument("--seconds", type=float, default=4)
+    parser.add_argument("--python", default=sys.executable, help="interpreter that runs epp")
+    parser.add_argument("--lines", type=int, default=45, help="functions to show")
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument("--calls", action="store_true", help="count and time every call")
+    how.add_argument("--syscalls", action="store_true", help="count system calls")
+    options = parser.parse_args()
+    processes.stop_on_signals()
+    try:
+        with tempfile.TemporaryDirectory(prefix="epp-bench-") as folder:
+            run(options, Path(folder))
+    except tools.ToolError as error:
+        print(f"hotspots.py: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -2,6 +2,7 @@
 
 import random
 import time
+from collections import ChainMap
 from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -43,8 +44,9 @@ class CoreOptions:
     """What the core takes from its surroundings.
 
     `staleness_s` is asked at each tick; `scrape_interval_s` is the longest time between two scrapes of an
-    endpoint; `shadow_failed` is told when the shadow configuration raised, `header_dropped` the name of a
-    header that a plugin should not have added to an answer.
+    endpoint; `found_priorities` are those of objectives that are found while running, below `objectives`;
+    whoever finds them changes it in place. `shadow_failed` is told when the shadow configuration raised,
+    `header_dropped` the name of a header that a plugin should not have added to an answer.
     """
 
     seed: int | None = None
@@ -55,6 +57,7 @@ class CoreOptions:
     staleness_s: Callable[[], float] = lambda: 2.0
     scrape_interval_s: float = 0.5
     objectives: tuple[Objective, ...] = ()
+    found_priorities: dict[str, int] = field(default_factory=dict)
     timer: Callable[[], float] = time.perf_counter
     shadow_failed: Callable[[Exception], None] = lambda _: None
     header_dropped: Callable[[str], None] = lambda _: None
@@ -234,7 +237,8 @@ class _Build:
         plugins = {p.name: self._plugin(p, context) for p in config.plugins if p.kind in _BUILT}
         profiles = [_profile(p, plugins) for p in config.profiles]
         scheduler = Scheduler(profiles, plugins[config.handler], options.header_dropped)
-        priorities = {o.name: o.priority for o in options.objectives}
+        given = {o.name: o.priority for o in options.objectives}
+        priorities = ChainMap(given, options.found_priorities)
         return scheduler, Admission(plugins[config.detector], priorities)
 
     def beside(

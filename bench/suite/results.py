@@ -41,6 +41,8 @@ def merge(older: dict | None, newer: dict) -> dict:
     """
     if older is None or _circumstances(older) != _circumstances(newer):
         return newer
+    if older["samples"].keys() <= newer["samples"].keys():
+        return newer
     samples = Samples(older["samples"]).replaced_by(Samples(newer["samples"]))
     facts = {key: newer[key] for key in TOP_KEYS - {"schema", "samples", "bars"}}
     facts["peers"] = {**older["peers"], **newer["peers"]}

@@ -15,8 +15,19 @@ WIDTH, PANEL_HEIGHT, GAP = 900, 250, 24
 COLUMNS = 2
 PANEL_WIDTH = (WIDTH - GAP * (COLUMNS + 1)) // COLUMNS
 LABELS, VALUES = 170, 60  # widths left and right of the bars
-COLOURS = {"epp": "#0b6e4f", "nginx": "#8a8d91"}
-OTHER_COLOURS = ("#b5651d", "#4a6fa5", "#7d5ba6", "#c2a83e", "#a23b3b", "#3c7d86")
+COLOURS = {  # of the first whose name a stack's begins with
+    "epp-": "#7fb8a4",
+    "epp": "#0b6e4f",
+    "nginx": "#8a8d91",
+    "vllm-router cache_aware": "#b5651d",
+    "vllm-router": "#dcae85",
+    "sglang-router cache_aware": "#3d659e",
+    "sglang-router": "#a3b8d6",
+    "smg cache_aware": "#7d5ba6",
+    "smg": "#bfaed6",
+}
+OTHER_COLOUR = "#c2a83e"
+LEGEND_COLUMNS, LEGEND_WIDTH = 2, 190
 STYLE = (
     "text{font:12px sans-serif;fill:#222}.title{font-weight:bold;font-size:13px}"
     ".small{font-size:10px;fill:#666}"
@@ -43,11 +54,8 @@ class Panel:
     elements: tuple[str, ...]
 
 
-def colour(name: str, names: Sequence[str]) -> str:
-    if name in COLOURS:
-        return COLOURS[name]
-    others = [other for other in names if other not in COLOURS]
-    return OTHER_COLOURS[others.index(name) % len(OTHER_COLOURS)]
+def colour(name: str) -> str:
+    return next((paint for start, paint in COLOURS.items() if name.startswith(start)), OTHER_COLOUR)
 
 
 def text(x: float, y: float, words: str, *, anchor: str = "start", kind: str = "") -> str:
@@ -61,9 +69,8 @@ def rectangle(x: float, y: float, width: float, height: float, paint: str) -> st
 
 def bar_panel(title: str, values: dict[str, float]) -> Panel:
     """Horizontal bars from zero, in the order given."""
-    names = list(values)
     room = PANEL_WIDTH - LABELS - VALUES
-    height = min(22.0, (PANEL_HEIGHT - 36) / max(len(names), 1))
+    height = min(22.0, (PANEL_HEIGHT - 36) / max(len(values), 1))
     largest = max(values.values(), default=0.0) or 1.0
     elements = []
     for place, (name, value) in enumerate(values.items()):
@@ -72,33 +79,34 @@ def bar_panel(title: str, values: dict[str, float]) -> Panel:
         middle = top + height * 0.68
         elements += [
             text(LABELS - 6, middle, name, anchor="end"),
-            rectangle(LABELS, top, length, height * 0.75, colour(name, names)),
+            rectangle(LABELS, top, length, height * 0.75, colour(name)),
             text(LABELS + length + 5, middle, number(value)),
         ]
     return Panel(title, tuple(elements))
 
 
 def curve_panel(title: str, curves: dict[str, list[tuple[float, float]]]) -> Panel:
-    """Lines on two logarithmic axes, with every value of the first curve and the last one of the others."""
+    """Lines on two logarithmic axes, with the values of the first curve, which is epp's."""
     points = [point for curve in curves.values() for point in curve if point[1] > 0]
     if not points:
         return Panel(title, ())
     across = _axis([x for x, _ in points], 50, PANEL_WIDTH - 60)
-    down = _axis([y for _, y in points], PANEL_HEIGHT - 36, 48)
+    down = _axis([y for _, y in points], PANEL_HEIGHT - 36, 68)
     elements = [
         text(across(x), PANEL_HEIGHT - 14, number(x), anchor="middle", kind="small")
         for x in sorted({x for x, _ in points})
     ]
     for place, (name, curve) in enumerate(curves.items()):
         shown = [(across(x), down(y), y) for x, y in curve if y > 0]
-        paint = colour(name, list(curves))
+        paint = colour(name)
         path = " ".join(f"{x:.1f},{y:.1f}" for x, y, _ in shown)
         elements.append(f'<polyline points="{path}" fill="none" stroke="{paint}" stroke-width="2"/>')
         elements += [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{paint}"/>' for x, y, _ in shown]
-        labelled = shown if place == 0 else shown[-1:]
+        labelled = shown if place == 0 else []
         elements += [text(x, y - 6, number(value), anchor="middle", kind="small") for x, y, value in labelled]
-        elements.append(rectangle(50 + place * 150, 24, 10, 10, paint))
-        elements.append(text(64 + place * 150, 33, name, kind="small"))
+        left = 50 + place % LEGEND_COLUMNS * LEGEND_WIDTH
+        top = 22 + place // LEGEND_COLUMNS * 14
+        elements += [rectangle(left, top, 10, 10, paint), text(left + 14, top + 9, name, kind="small")]
     return Panel(title, tuple(elements))
 
 

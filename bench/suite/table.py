@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from .samples import Samples
 from .stats import spread
 
-__all__ = ["bars_table", "facts_list", "markdown", "stacks_table"]
+__all__ = ["bars_table", "facts_list", "markdown", "remarks", "stacks_table"]
 
 COLUMNS = (
     ("µs/req 1 KB", "1kb", "cpu_us", 1.0),
@@ -68,6 +68,17 @@ def bars_table(bars: Sequence[dict], peers: dict[str, str]) -> list[str]:
     return _table(header, rows)
 
 
+def remarks(bars: Sequence[dict]) -> list[str]:
+    """What stands behind a bar: its parts and its note; an empty line after them."""
+    lines = []
+    for bar in bars:
+        parts = ", ".join(f"{name} {number(value)}" for name, value in bar.get("parts", {}).items())
+        said = "; ".join(each for each in (parts, bar.get("note", "")) if each)
+        if said:
+            lines.append(f"- {bar['name']}: {said}.")
+    return [*lines, ""] if lines else []
+
+
 def stack_order(name: str) -> tuple[int, str]:
     for place, start in enumerate(STACK_ORDER):
         if name == start or (start.endswith("-") and name.startswith(start)):
@@ -100,6 +111,8 @@ def facts_list(results: dict) -> list[str]:
         f"- {machine['processor']}, {machine['cores']} cores, {system}.",
         f"- epp on CPython {epp}; nginx {versions['nginx']}; {peers}.",
     ]
+    if "measured in parts" in settings:
+        lines.append(f"- Measured in parts: {', '.join(settings['measured in parts'])}.")
     lines += [f"- Left out: {name}: {reason}." for name, reason in results["skipped"].items()]
     wide = widest(Samples(results["samples"]))
     if wide:
@@ -124,6 +137,7 @@ def markdown(results: dict) -> str:
         "",
         *bars_table(results["bars"], results["peers"]),
         "",
+        *remarks(results["bars"]),
         "Every stack, medians. CPU is user and system time of the whole process tree.",
         "",
         *stacks_table(Samples(results["samples"])),

@@ -128,6 +128,7 @@ void message_begin(message *m, bool response)
     m->stage = AT_HEAD;
     m->response = response;
     m->keep_alive = true;
+    m->extension = false;
     m->status = 0;
     m->head_bytes = m->line_bytes = 0;
     m->left = m->content_bytes = 0;
@@ -187,21 +188,29 @@ static int hex_digit(char c)
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* One byte of the lines that frame chunks: size, the empty line after a chunk, trailer. */
+/* One byte of a line that frames chunks: size, the empty line after a chunk, trailer. */
+static stage line_byte(message *m, char c)
+{
+    m->line_bytes++;
+    m->extension |= c == ';';
+    if (m->stage == AT_TRAILER || (m->stage == AT_CHUNK_SIZE && m->extension))
+        return m->stage;
+    int digit = hex_digit(c);
+    if (m->stage == AT_CHUNK_END || digit < 0)
+        return AT_ERROR;
+    m->left = m->left * 16 + (unsigned)digit;
+    return m->stage;
+}
+
 static stage frame_byte(message *m, char c)
 {
     if (c == '\r')
         return m->stage;
-    if (c != '\n') {
-        int digit = hex_digit(c);
-        if (m->stage == AT_CHUNK_END || (m->stage == AT_CHUNK_SIZE && digit < 0))
-            return AT_ERROR;
-        m->left = m->stage == AT_CHUNK_SIZE ? m->left * 16 + (unsigned)digit : 0;
-        m->line_bytes++;
-        return m->stage;
-    }
+    if (c != '\n')
+        return line_byte(m, c);
     bool empty = m->line_bytes == 0;
     m->line_bytes = 0;
+    m->extension = false;
     if (m->stage == AT_CHUNK_END)
         return AT_CHUNK_SIZE;
     if (m->stage == AT_TRAILER)

@@ -56,6 +56,7 @@ typedef struct {
     stage stage;
     bool response;
     bool keep_alive;
+    bool extension;  /* of the size of a chunk: what follows a semicolon */
     int status;      /* of a response */
     size_t head_bytes;
     uint64_t left;   /* bytes of the content or chunk that are to come */

@@ -2,10 +2,11 @@
  *
  *     mock --port 18100 --endpoints 4 [--metrics page.txt] [--model m]
  *
- * Any POST is answered as `GET /control?chunks=N&interval_us=N` said last: chunks=0, the default, with one JSON
- * body; else with a stream of server-sent events, the first chunk at once, the second at a random part of the
- * interval after it, the others an interval apart. A chunk's content is the time of its writing. Each chunk is
- * one write. `GET /metrics` gives the page, `GET /v1/models` the model, `GET /stats` counts of what came.
+ * A chat completion is answered as `GET /control?chunks=N&interval_us=N` said last: chunks=0, the default, with
+ * one JSON body; else with a stream of server-sent events, the first chunk at once, the second at a random part of
+ * the interval after it, the others an interval apart. A chunk's content is the time of its writing. Each chunk is
+ * one write. Other completions are always one JSON body. `GET /metrics` gives the page, `GET /v1/models` the
+ * model, `GET /stats` counts of what came.
  */
 #include "common.h"
 
@@ -26,6 +27,7 @@ typedef struct connection {
     bool listener, blocked, closed;
     message request;
     output out;
+    long prompt_tokens;
     int chunks_left; /* of the stream that is being sent; 0: none */
     uint64_t due_ns;
     size_t place; /* in the heap of streams, from 1; 0: not there */
@@ -134,14 +136,13 @@ static void answer_json(connection *c, const char *status, const char *body)
 static void answer_completion(connection *c)
 {
     char body[1024];
-    long tokens = (long)(c->request.content_bytes / BYTES_A_TOKEN);
     snprintf(body, sizeof body,
              "{\"id\":\"chatcmpl-3f0c1f6e2b9a4c53a1b8d7e6f5a4b3c2\",\"object\":\"chat.completion\","
              "\"created\":1796041452,\"model\":\"%s\",\"choices\":[{\"index\":0,\"message\":{\"role\":\"assistant\","
              "\"content\":\"Prefix caches answer again what they have answered before.\"},\"logprobs\":null,"
              "\"finish_reason\":\"stop\"}],\"usage\":{\"prompt_tokens\":%ld,\"total_tokens\":%ld,"
              "\"completion_tokens\":12,\"prompt_tokens_details\":{\"cached_tokens\":%ld}},\"prompt_logprobs\":null}",
-             model, tokens, tokens + 12, tokens / 2);
+             model, c->prompt_tokens, c->prompt_tokens + 12, c->prompt_tokens / 2);
     answer_json(c, "200 OK", body);
 }
 
@@ -157,12 +158,11 @@ static void add_event(connection *c, const char *data)
 static void add_usage(connection *c)
 {
     char data[512];
-    long tokens = (long)(c->request.content_bytes / BYTES_A_TOKEN);
     snprintf(data, sizeof data,
              "{\"id\":\"chatcmpl-97735babb735d858\",\"object\":\"chat.completion.chunk\",\"created\":1796041452,"
              "\"model\":\"%s\",\"choices\":[],\"usage\":{\"prompt_tokens\":%ld,\"total_tokens\":%ld,"
              "\"completion_tokens\":64,\"prompt_tokens_details\":{\"cached_tokens\":%ld}}}",
-             model, tokens, tokens + 64, tokens / 2);
+             model, c->prompt_tokens, c->prompt_tokens + 64, c->prompt_tokens / 2);
     add_event(c, data);
 }
 
@@ -249,7 +249,8 @@ static void respond(connection *c)
 {
     if (asks(c, "POST /v1/chat/completions ") || asks(c, "POST /v1/completions ")) {
         served[c->port_index]++;
-        if (chunks)
+        c->prompt_tokens = (long)(c->request.content_bytes / BYTES_A_TOKEN);
+        if (chunks && asks(c, "POST /v1/chat"))
             begin_stream(c);
         else
             answer_completion(c);
@@ -266,6 +267,8 @@ static void respond(connection *c)
         answer_stats(c);
     else if (others++, asks(c, "GET /v1/models"))
         answer_models(c);
+    else if (asks(c, "POST /v1/chat/completions/render "))
+        answer_json(c, "200 OK", "{}"); /* of all answers the cheapest for the router that asks */
     else if (asks(c, "GET /health") || asks(c, "GET /ping"))
         answer(c, "200 OK", "text/plain", "", 0);
     else if (asks(c, "GET /get_server_info") || asks(c, "GET /server_info") || asks(c, "GET /get_model_info") ||

@@ -10,6 +10,7 @@ from starlette.exceptions import HTTPException
 from epp.api import debug, health, pick
 from epp.api.openapi import RelayedRoute, describe
 from epp.api.ports import Ports
+from epp.api.rendering import sliced
 from epp.errors import BadRequestError, EppError, InternalError, MethodNotAllowedError, RouteNotFoundError
 from epp.http import find_request_id, new_request_id
 from epp.http.errors import error_response
@@ -27,7 +28,7 @@ def create_control_app(ports: Ports, relayed: Sequence[RelayedRoute] = ()) -> Fa
     @app.get("/metrics", tags=["metrics"])
     async def metrics() -> StreamingResponse:
         """Prometheus text; see docs/metrics.md."""
-        return StreamingResponse(debug.sliced(ports.metrics()), media_type=ports.metrics_content_type)
+        return StreamingResponse(sliced(ports.metrics()), media_type=ports.metrics_content_type)
 
     app.exception_handler(EppError)(_render)
     app.exception_handler(RequestValidationError)(_validation_error)

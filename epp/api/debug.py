@@ -1,17 +1,16 @@
 """What an operator looks at when a decision surprises; guarded, since it tells what others asked."""
 
-import asyncio
-from collections.abc import AsyncIterator, Iterator
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import StreamingResponse
 
 from epp.api.ports import Ports
+from epp.api.rendering import json_list, sliced
 from epp.director.snapshot import state_slices
 from epp.errors import ForbiddenError
 
-__all__ = ["guard", "router", "sliced"]
+__all__ = ["guard", "router"]
 
 _DENIED = (
     "receipts and /debug need the admin key (x-epp-admin-key), the admin listener, or a caller on loopback"
@@ -28,21 +27,15 @@ def guard(ports: Ports) -> Any:
     return Depends(check)
 
 
-async def sliced(slices: Iterator[bytes]) -> AsyncIterator[bytes]:
-    """Bodies made in slices, so that no step holds the event loop for long."""
-    for piece in slices:
-        yield piece
-        await asyncio.sleep(0)
-
-
 def router(ports: Ports) -> APIRouter:
     """`/debug/decisions`, `/debug/state`, `/debug/config`."""
     routes = APIRouter(prefix="/debug", tags=["debug"], dependencies=[guard(ports)])
 
     @routes.get("/decisions")
-    async def decisions(limit: Annotated[int, Query(ge=1, le=10_000)] = 20) -> list[dict[str, Any]]:
+    async def decisions(limit: Annotated[int, Query(ge=1, le=10_000)] = 20) -> StreamingResponse:
         """The newest decisions with their receipts, newest first."""
-        return ports.decisions.render(limit)
+        slices = json_list(ports.decisions.render(limit))
+        return StreamingResponse(sliced(slices), media_type="application/json")
 
     @routes.get("/state")
     async def state(*, index: bool = True) -> StreamingResponse:

@@ -3,9 +3,10 @@
 import asyncio
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Header, Query, Request
+from fastapi import APIRouter, Header, Query, Request, Response
 
 from epp.api.ports import Ports
+from epp.api.rendering import json_response
 from epp.director.pick import pick_steps
 from epp.director.types import RequestHead
 from epp.errors import PayloadTooLargeError
@@ -33,7 +34,7 @@ def router(ports: Ports) -> APIRouter:
         request: Request,
         commit: Annotated[bool, Query(description="note the pick in the prefix index")] = False,
         x_epp_path: Annotated[str, Header(description="path of the request")] = "/v1/chat/completions",
-    ) -> dict[str, Any]:
+    ) -> Response:
         """Where the request in the body should go. Nothing is sent and the ledger is not touched; `commit=1`
         notes it in the prefix index. The receipt is for callers who may see receipts.
         """
@@ -50,6 +51,6 @@ def router(ports: Ports) -> APIRouter:
         content: dict[str, Any] = {"endpoints": list(answer.endpoints)}
         if ports.access.allows(request.scope):
             content["receipt"] = answer.receipt
-        return content
+        return json_response(content)
 
     return routes

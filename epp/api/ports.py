@@ -1,6 +1,6 @@
 """What the control surface shows, handed in by the composition root."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -23,8 +23,8 @@ class Readiness:
 class DecisionLog(Protocol):
     """The last decisions, rendered on demand."""
 
-    def render(self, limit: int) -> list[dict[str, Any]]:
-        """The newest `limit`, newest first."""
+    def render(self, limit: int) -> Iterable[dict[str, Any]]:
+        """The newest `limit`, newest first, each rendered when it is asked for."""
         ...
 
 

@@ -1,5 +1,6 @@
 """Which discovery sources settings and configuration ask for."""
 
+from epp.app.kubernetes import kubernetes_source
 from epp.config import EffectiveConfig, Settings
 from epp.config.endpoint_file import MAX_FILE_BYTES, read_endpoint_file
 from epp.discovery.alarm import Alarm
@@ -16,11 +17,18 @@ __all__ = ["endpoint_sources", "has_sources"]
 def has_sources(settings: Settings, config: EffectiveConfig) -> bool:
     """Whether anything says where endpoints are."""
     found = settings.discovery
-    return bool(settings.endpoint or found.file or found.dns or config.discovery)
+    cluster = settings.kubernetes
+    named = cluster.pool or cluster.selector
+    return bool(settings.endpoint or found.file or found.dns or config.discovery or named)
 
 
-def endpoint_sources(settings: Settings, config: EffectiveConfig, alarm: Alarm) -> list[Source]:
-    """In the order in which they decide where they contradict each other; `alarm` cuts their pauses short."""
+def endpoint_sources(
+    settings: Settings, config: EffectiveConfig, alarm: Alarm, priorities: dict[str, int] | None = None
+) -> list[Source]:
+    """In the order in which they decide where they contradict each other; `alarm` cuts their pauses short.
+
+    `priorities` is kept as the objectives in Kubernetes are.
+    """
     found = settings.discovery
     sources: list[Source] = [StaticSource(settings.endpoint)] if settings.endpoint else []
     if found.file is not None:
@@ -31,6 +39,10 @@ def endpoint_sources(settings: Settings, config: EffectiveConfig, alarm: Alarm) 
     policy = DnsPolicy(found.dns_min_interval_s, found.dns_max_interval_s, found.dns_confirmations)
     resolver = DnspythonResolver()
     sources += [DnsSource(name, resolver, pause=alarm.new_pause(), policy=policy) for name in found.dns]
+    if settings.kubernetes.pool or settings.kubernetes.selector:
+        sources.append(
+            kubernetes_source(settings.kubernetes, alarm, {} if priorities is None else priorities)
+        )
     return sources
 
 

@@ -13,6 +13,7 @@ from epp.director import Exchange
 from epp.director.receipts import receipt_line
 from epp.errors import ConfigError, ConfigProblem
 from epp.http import Headers, new_request_id
+from epp.scheduling.inert import SERVED_VERIFIER
 
 if TYPE_CHECKING:
     from epp.gateway.certificates import KeyPair
@@ -65,6 +66,7 @@ def _build(runtime: Runtime) -> "GatewayServer":
         budget=runtime.relay.around.budget,
         closed=closed_through_gateway(settings),
         explain=_explainer(runtime),
+        verifies_served=lambda: any(p.type == SERVED_VERIFIER for p in runtime.core.config.plugins),
         gate=guards.gate,
         credentials=guards.credentials,
     )

@@ -25,6 +25,7 @@ from epp.security import ClientKey, KeyGate, KeyRing, TrustedProxies, parse_keys
 
 __all__ = [
     "ADMIN_TLS", "ENDPOINT_KEY", "ENDPOINT_TLS", "LISTENER_TLS", "Guards", "bearer", "build_guards",
+    "endpoint_tls_context",
 ]  # fmt: skip
 
 # Names by which watched files are known; sections of the settings.
@@ -99,6 +100,19 @@ def _listener_context(files: WatchedFiles, name: str, tls: ListenerTls | None) -
 
 def _endpoint_context(files: WatchedFiles, tls: EndpointTls | None) -> ssl.SSLContext | None:
     return None if tls is None else _watched(files, ENDPOINT_TLS, tls.files, lambda: endpoint_context(tls))
+
+
+def endpoint_tls_context(settings: Settings) -> ssl.SSLContext | None:
+    """The context of connections to `https` endpoints, for a command that asks them once.
+
+    Raises:
+        ConfigError: a file cannot be used.
+    """
+    tls = _endpoint_tls(settings)
+    try:
+        return None if tls is None else endpoint_context(tls)
+    except TlsFileError as error:
+        raise ConfigError([ConfigProblem(ENDPOINT_TLS, str(error))], "settings") from None
 
 
 def _watched(files: WatchedFiles, name: str, paths: Sequence[str], load: Callable[[], T]) -> T:

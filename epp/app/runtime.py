@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import resource
 import ssl
 from collections.abc import Coroutine, Generator
 from dataclasses import replace
@@ -16,6 +15,7 @@ from epp.app.files import Configurations
 from epp.app.front_door import FrontDoor, admin_door
 from epp.app.guards import ENDPOINT_KEY, ENDPOINT_TLS, bearer, build_guards
 from epp.app.observers import Observers
+from epp.app.open_files import open_files_limit
 from epp.app.options import (
     core_options,
     log_dropped_headers,
@@ -160,8 +160,7 @@ class Runtime:
                 "version": __version__,
                 "config": config.source,
                 "config_hash": config.hash,
-                # Each request in flight takes two connections.
-                "open_files_limit": resource.getrlimit(resource.RLIMIT_NOFILE)[0],
+                "open_files_limit": open_files_limit(),
             },
         )
 

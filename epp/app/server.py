@@ -15,6 +15,7 @@ from uvicorn._types import ASGIApplication
 
 from epp.app.gateway import build_gateway
 from epp.app.guards import ADMIN_TLS, LISTENER_TLS
+from epp.app.open_files import raise_open_files_limit
 from epp.app.runtime import Runtime
 from epp.config import EffectiveConfig, Settings
 from epp.proxy import EppServer, FastLane, bind_socket
@@ -22,7 +23,7 @@ from epp.proxy import EppServer, FastLane, bind_socket
 if TYPE_CHECKING:
     from epp.gateway.server import GatewayServer
 
-__all__ = ["Started", "listening", "serve", "serve_async"]
+__all__ = ["Started", "listening", "serve", "serve_async", "url_of"]
 
 logger = logging.getLogger("epp")
 
@@ -52,6 +53,7 @@ def serve(
         OSError: an address cannot be listened on; `filename` is the address where it is known.
         ConfigError: a file that the settings name cannot be opened.
     """
+    raise_open_files_limit()
     uvloop.run(serve_async(settings, config, on_started, shadow=shadow))
 
 
@@ -153,8 +155,8 @@ def _announce(
     gc.collect()
     gc.freeze()
     started = Started(
-        _url(main, runtime.guards.tls),
-        _url(admin, runtime.guards.admin_tls) if settings.admin_port else None,
+        url_of(main, runtime.guards.tls),
+        url_of(admin, runtime.guards.admin_tls) if settings.admin_port else None,
         gateway.port if gateway is not None else None,
     )
     told = {} if started.grpc_port is None else {"grpc_port": started.grpc_port}
@@ -194,7 +196,8 @@ def _on_signal(server: EppServer, hurry: asyncio.Event) -> None:
         server.begin_drain()
 
 
-def _url(bound: socket.socket, tls: ssl.SSLContext | None) -> str:
+def url_of(bound: socket.socket, tls: ssl.SSLContext | None) -> str:
+    """Where a listening socket is reached from this machine."""
     host, port = bound.getsockname()[:2]
     shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)
     return f"{'https' if tls else 'http'}://{shown}:{port}"

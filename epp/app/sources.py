@@ -62,7 +62,7 @@ class PoolSources:
             ask, self, ModelProbeSettings(api_key=key), clock=clock, sleep=asyncio.sleep, log=logger.warning
         )
         self._discovery = Discovery(
-            endpoint_sources(settings, core.config, alarm),
+            endpoint_sources(settings, core.config, alarm, core.options.found_priorities),
             self._on_endpoints,
             clock=clock,
             pause=alarm.new_pause(),
@@ -82,7 +82,8 @@ class PoolSources:
         Raises:
             SourceError: it cannot be read; nothing has changed then.
         """
-        sources = endpoint_sources(self._settings, config, self._alarm)
+        priorities = self._core.options.found_priorities
+        sources = endpoint_sources(self._settings, config, self._alarm, priorities)
         await self._discovery.replace(sources, _FIRST_LOOK_S)
 
     def reports(self) -> tuple[SourceReport, ...]:

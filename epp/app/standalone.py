@@ -17,9 +17,10 @@ import uvloop
 from uvicorn._types import ASGIApplication
 
 from epp.app.gateway import closed_through_gateway
+from epp.app.guards import ADMIN_TLS
 from epp.app.lanes import POOL_PATHS, Lane, lane_of
 from epp.app.runtime import Runtime
-from epp.app.server import Started, listening
+from epp.app.server import Started, listening, url_of
 from epp.config import EffectiveConfig, Settings
 from epp.errors import ConfigError, ConfigProblem
 from epp.gateway.standalone.bootstrap import BootstrapOptions, bootstrap
@@ -31,7 +32,7 @@ from epp.proxy import EppServer
 
 __all__ = [
     "DEFAULT_ADMIN_PORT", "EnvoyError", "StandaloneOptions", "check_settings", "find_envoy",
-    "serve_standalone",
+    "serve_standalone", "serve_standalone_async",
 ]  # fmt: skip
 
 logger = logging.getLogger("epp.gateway")
@@ -89,17 +90,18 @@ def serve_standalone(
         OSError: the admin port cannot be listened on.
         ConfigError: a file that the settings name cannot be opened.
     """
-    uvloop.run(_serve(settings, config, options, on_started, shadow=shadow))
+    uvloop.run(serve_standalone_async(settings, config, options, on_started, shadow=shadow))
 
 
-async def _serve(
+async def serve_standalone_async(
     settings: Settings,
     config: EffectiveConfig,
     options: StandaloneOptions,
     on_started: Callable[[Started], None] | None,
     *,
-    shadow: EffectiveConfig | None,
+    shadow: EffectiveConfig | None = None,
 ) -> None:
+    """`serve_standalone` on the running loop."""
     settings = replace(settings, admin_port=settings.admin_port or DEFAULT_ADMIN_PORT)
     with (
         tempfile.TemporaryDirectory(prefix="epp-") as directory,
@@ -142,11 +144,12 @@ class _Gateway:
         )
         control = _unix_socket(self._directory / "control.sock")
         server = self._server()
+        self._runtime.files.on_change(ADMIN_TLS, server.use_admin_tls)
         tasks = [asyncio.create_task(server.serve([control], [admin])), asyncio.create_task(self._follow())]
         try:
             self._tell_endpoints()
             await self._envoy.start(bootstrap(_options(self._runtime.settings, str(self._directory))))
-            await self._announce(on_started)
+            await self._announce(admin, on_started)
             await self._until_drained()
         finally:
             await self._envoy.stop()
@@ -165,12 +168,12 @@ class _Gateway:
             admin_tls=self._runtime.guards.admin_tls,
         )
 
-    async def _announce(self, on_started: Callable[[Started], None] | None) -> None:
+    async def _announce(self, admin: socket.socket, on_started: Callable[[Started], None] | None) -> None:
         settings = self._runtime.settings
         scheme = "http" if settings.tls.cert is None else "https"
         host = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(settings.host, settings.host)
         url = f"{scheme}://{host}:{await self._envoy.port()}"
-        admin_url = f"http://{host}:{settings.admin_port}"
+        admin_url = url_of(admin, self._runtime.guards.admin_tls)
         logger.info("listening", extra={"url": url, "admin_url": admin_url})
         if on_started is not None:
             on_started(Started(url, admin_url))

@@ -11,6 +11,8 @@ from dataclasses import replace
 from typing import Final
 
 from epp.app.files import picker_config, read_text
+from epp.app.guards import endpoint_tls_context
+from epp.app.options import metric_names
 from epp.config import Settings, load_settings
 from epp.doctor import ObserveOptions, as_dict, as_text, examine, exit_status, observe_endpoints
 from epp.errors import ConfigError, ConfigProblem
@@ -92,7 +94,12 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _options(settings: Settings, arguments: argparse.Namespace) -> ObserveOptions:
     options = ObserveOptions(
-        metrics_path=settings.metrics.path, timeout_s=arguments.timeout, probe=arguments.probe
+        metrics_path=settings.metrics.path,
+        timeout_s=arguments.timeout,
+        probe=arguments.probe,
+        names=metric_names(settings),
+        tls=endpoint_tls_context(settings),
+        server_name=settings.upstream.tls.server_name,
     )
     return replace(options, api_key=settings.endpoint_key.value) if settings.endpoint_key else options
 

@@ -61,7 +61,7 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"epp: {notice}", file=sys.stderr)
     configurations = read_configurations(settings)
     if not has_sources(settings, configurations.live):
-        raise ConfigError([no_endpoint(picker=False)], "settings")
+        raise ConfigError([no_endpoint()], "settings")
     check_settings(settings)
     options = _options(arguments)
     try:

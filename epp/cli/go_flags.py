@@ -53,7 +53,6 @@ def _switch(why: str, *harmless: str) -> _Flag:
     return _dropped(why, *harmless, kind=_Kind.SWITCH)
 
 
-_KUBERNETES: Final = "Kubernetes is not read yet"
 _SIZED: Final = "messages may be as long as maxRequestBytes"
 _FLAGS: Final[dict[str, _Flag]] = {
     "grpc-port": _renamed("--grpc-port"),
@@ -76,11 +75,11 @@ _FLAGS: Final[dict[str, _Flag]] = {
     "zap-encoder": _Flag(),
     "tls-min-version": _Flag(own=True),
     "disable-endpoint-subset-filter": _Flag(_Kind.SWITCH),
-    "pool-namespace": _dropped(_KUBERNETES),
-    "pool-group": _dropped(_KUBERNETES),
-    "kubeconfig": _dropped(_KUBERNETES),
-    "endpoint-selector": _dropped(_KUBERNETES, refused=True),
-    "endpoint-target-ports": _dropped(_KUBERNETES),
+    "pool-namespace": _renamed("--kubernetes-namespace"),
+    "pool-group": _renamed("--kubernetes-pool-group"),
+    "kubeconfig": _renamed("--kubernetes-kubeconfig"),
+    "endpoint-selector": _renamed("--kubernetes-selector"),
+    "endpoint-target-ports": _renamed("--kubernetes-ports"),
     "ha-enable-leader-election": _switch("there is no leader election: every replica is active", "false"),
     "health-checking": _switch("health is served on the picker's port too", "true", "false"),
     "enable-cert-reload": _switch("changed certificates are always followed", "true"),

@@ -4,6 +4,7 @@ import argparse
 import os
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 
 from epp.app.endpoint_sources import has_sources
 from epp.app.files import read_configurations, read_text
@@ -21,6 +22,8 @@ examples:
   epp serve --config config/tiered-prefix-cpu.yaml --endpoint http://10.0.0.1:8000 --port 9000
   epp serve --discovery-file endpoints.yaml --discovery-dns http://vllm.internal:8000
       endpoints that come and go
+  epp serve --kubernetes-pool llm-d-infpool --kubernetes-namespace inference
+      the members of an InferencePool
   epp serve --endpoint http://10.0.0.1:8000 --grpc-port 9002 --grpc-health-port 9003
       beside any gateway too: Envoy's external processing, as the Gateway API Inference Extension has it
   EPP_ENDPOINT="http://10.0.0.1:8000 http://10.0.0.2:8000" epp serve --settings settings.yaml
@@ -50,25 +53,27 @@ def run(arguments: argparse.Namespace) -> int:
     """Serve until SIGTERM or SIGINT."""
     picker = getattr(arguments, "picker", False)
     defaults = PICKER_PORTS if picker else {}
-    settings, _sources, notices = load_settings(arguments, os.environ, read_text, defaults)
+    settings, sources, notices = load_settings(arguments, os.environ, read_text, defaults)
     for notice in notices:
         print(f"epp: {notice}", file=sys.stderr)
     configurations = read_configurations(settings)
-    if not has_sources(settings, configurations.live):
-        raise ConfigError([no_endpoint(picker=picker)], "settings")
+    found = has_sources(settings, configurations.live)
+    if not found and picker and sources["poolName"] != "default":
+        # As the Go picker does: the pool that has been named says which pods there are.
+        kubernetes = replace(settings.kubernetes, pool=settings.pool_name)
+        settings, found = replace(settings, kubernetes=kubernetes), True
+    if not found:
+        raise ConfigError([no_endpoint()], "settings")
     return serve_until_signal(settings, configurations.live, shadow=configurations.shadow)
 
 
-def no_endpoint(*, picker: bool) -> ConfigProblem:
+def no_endpoint() -> ConfigProblem:
     """What to say where nothing tells of endpoints."""
-    message = "no endpoint is configured"
-    if picker:
-        message += ", and the members of an InferencePool are not read from Kubernetes yet"
     remedy = (
-        "give --endpoint http://host:port once for each vLLM server, or --discovery-file or "
-        "--discovery-dns; `epp demo` needs none"
+        "give --endpoint http://host:port once for each vLLM server, or --discovery-file, --discovery-dns, "
+        "--kubernetes-pool or --kubernetes-selector; `epp demo` needs none"
     )
-    return ConfigProblem("endpoint", message, remedy)
+    return ConfigProblem("endpoint", "no endpoint is configured", remedy)
 
 
 def serve_until_signal(

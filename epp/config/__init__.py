@@ -9,13 +9,14 @@ from epp.config.builtin import builtin_config
 from epp.config.effective import EffectiveConfig, PluginInstance, Profile, View, WeightedScorer
 from epp.config.extract import Extracted, extract_config, load_any_config
 from epp.config.flags import add_settings_flags
+from epp.config.kubernetes_settings import KubernetesSettings
 from epp.config.leaf import Secret
 from epp.config.load import load_config
 from epp.config.settings import Settings
 from epp.config.settings_load import load_settings
 
 __all__ = [
-    "EffectiveConfig", "Extracted", "PluginInstance", "Profile", "Secret", "Settings",
+    "EffectiveConfig", "Extracted", "KubernetesSettings", "PluginInstance", "Profile", "Secret", "Settings",
     "View", "WeightedScorer", "add_settings_flags", "builtin_config", "extract_config",
     "load_any_config", "load_config", "load_settings",
 ]  # fmt: skip

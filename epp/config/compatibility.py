@@ -20,7 +20,7 @@ UNBUILT_TYPES: Final = frozenset(
     """
     agent-identity always-disagg-multimodal-decider always-disagg-pd-decider
     burst-prefix-cache-producer data-parallel-profile-handler dcgm-data-extractor dcgm-data-source
-    destination-endpoint-served-verifier disagg-headers-handler disagg-profile-handler
+    disagg-headers-handler disagg-profile-handler
     disaggregatedset-rollout-screener edf-ordering-policy encode-filter endpoint-attribute-filter
     endpoint-attribute-scorer endpoint-notification-source fcfs-ordering-policy
     global-strict-fairness-policy header-label-affinity-scorer header-profile-handler

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from epp.config.gateway_settings import GrpcSettings
+from epp.config.kubernetes_settings import KubernetesSettings
 from epp.config.leaf import Leaf, Secret, leaf_of, rules
 from epp.config.metrics_settings import MetricsSettings
 from epp.config.path_rules import PathRule
@@ -19,7 +20,7 @@ from epp.security import Network
 
 __all__ = [
     "AccessLogSettings", "ClientSettings", "DiscoverySettings", "GrpcSettings", "HealthSettings",
-    "LogSettings", "MetricsSettings", "ReceiptSettings", "RetrySettings", "Settings",
+    "KubernetesSettings", "LogSettings", "MetricsSettings", "ReceiptSettings", "RetrySettings", "Settings",
     "StreamSettings", "UpstreamSettings", "leaves", "sections",
 ]  # fmt: skip
 
@@ -347,6 +348,7 @@ class Settings:
     admin_tls: AdminTlsSettings = field(default_factory=AdminTlsSettings)
     api_keys: ApiKeySettings = field(default_factory=ApiKeySettings)
     discovery: DiscoverySettings = field(default_factory=DiscoverySettings)
+    kubernetes: KubernetesSettings = field(default_factory=KubernetesSettings)
     log: LogSettings = field(default_factory=LogSettings)
     access_log: AccessLogSettings = field(default_factory=AccessLogSettings)
     upstream: UpstreamSettings = field(default_factory=UpstreamSettings)

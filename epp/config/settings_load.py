@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from epp.config.document import Node, Scalar, SequenceNode, parse
 from epp.config.environment import SETTINGS_VARIABLE, read_environment
+from epp.config.kubernetes_settings import kubernetes_contradictions
 from epp.config.leaf import Leaf, spelled
 from epp.config.reader import Reader
 from epp.config.settings import Settings, leaves, sections
@@ -65,7 +66,8 @@ def load_settings(
     sources = {leaf.path: "default" for leaf in table} | {g.leaf.path: g.source for g in given}
     _read_key_files(values, sources, read_file, problems)
     if not problems:
-        problems += [*_contradictions(values), *tls_contradictions(values)]
+        problems += _contradictions(values)
+        problems += [*tls_contradictions(values), *kubernetes_contradictions(values)]
     if problems:
         raise ConfigError(problems, "settings")
     return _build(table, values), sources, environment.notices

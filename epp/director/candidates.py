@@ -1,5 +1,7 @@
 """Which endpoints may take a request, before any plugin is asked."""
 
+from typing import Final
+
 from epp.endpoints.health import PassiveHealth
 from epp.endpoints.ledger import Ledger
 from epp.endpoints.models import Resolution
@@ -9,6 +11,8 @@ from epp.errors import NoEndpointsError, SaturatedError
 from epp.flow.admission import Admission
 
 __all__ = ["Candidates"]
+
+_SHOWN: Final = 100  # characters of a name that an error repeats
 
 
 class Candidates:
@@ -53,7 +57,7 @@ class Candidates:
 
 
 def _nobody(resolution: Resolution) -> str:
-    of_model = f" serves model {resolution.model!r}" if resolution.model else " is known"
+    of_model = f" serves model {resolution.model[:_SHOWN]!r}" if resolution.model else " is known"
     if not resolution.endpoints:
         return f"no endpoint{of_model}; check the endpoints and /readyz"
     return "no endpoint is ready: all are draining or unreachable; see /readyz"

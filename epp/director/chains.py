@@ -19,13 +19,16 @@ __all__ = [
     "first_chain",
     "hash_prompts",
     "match_views",
-    "next_or_result",
     "unhashed_bytes",
 ]
 
 Chain = Sequence[int]
 
 _TOKEN_ID_BYTES = 4
+# Each chain is looked up and claimed within the one step of the pick, which must not hold others up: with a
+# batch of 2,048 inputs it took 20 to 70 ms.
+_MAX_CHAINS = 64
+_TURN_BYTES = 1 << 20
 
 
 class Cut(msgspec.Struct, frozen=True):
@@ -36,8 +39,9 @@ class Cut(msgspec.Struct, frozen=True):
 
 
 class PromptChains(msgspec.Struct, frozen=True):
-    """The chains of all prompts of a request, by block size in bytes.
+    """The chains of a request's prompts, by block size in bytes.
 
+    Of many prompts the first 64 have chains; the others count as text that is not hashed.
     `family` is the first block's hash, `data_bytes` the length of all prompts together, hashed or not.
     """
 
@@ -97,17 +101,22 @@ def hash_prompts(
     views: Sequence[TierView],
     beside: Sequence[TierView] = (),
 ) -> Generator[None, None, PromptChains]:
-    """Hash every prompt once for each block size in use; yields about each MB.
+    """Hash the first 64 prompts once for each block size in use; yields about each MB.
 
     `base` is the identity of the base model (aliases share it), `adapter` the adapter's name. The views
     `beside` get their chains too, and have no say in the family.
     """
     by_block_bytes: dict[int, tuple[Chain, ...]] = {}
     for block_bytes, cap in _caps((*views, *beside)).items():
-        chains = []
-        for prompt in request.prompts:
+        chains, since_turn = [], 0
+        for prompt in request.prompts[:_MAX_CHAINS]:
             seed = _seed(prompt, base, adapter, request.salt)
-            chains.append((yield from hash_chain(prompt.data, seed, block_bytes, cap)))
+            chain = yield from hash_chain(prompt.data, seed, block_bytes, cap)
+            chains.append(chain)
+            since_turn += len(chain) * block_bytes
+            if since_turn > _TURN_BYTES:
+                since_turn = 0
+                yield
         by_block_bytes[block_bytes] = tuple(chains)
     sizes = dict.fromkeys(view.block_bytes for view in views)
     first = next((chain[0] for size in sizes for chain in by_block_bytes[size] if chain), None)
@@ -117,15 +126,6 @@ def hash_prompts(
         family=first,
         data_bytes=sum([len(p.data) for p in request.prompts]),
     )
-
-
-def next_or_result(steps: Generator[None, None, PromptChains]) -> PromptChains | None:
-    """Drive `steps` to its next pause (None) or to its end."""
-    try:
-        next(steps)
-    except StopIteration as done:
-        return done.value  # type: ignore[no-any-return]
-    return None
 
 
 def prompt_tokens(request: InferenceRequest, ratio: float) -> int:

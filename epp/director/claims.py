@@ -14,6 +14,7 @@ from typing import Final
 
 from epp.director.chains import PromptChains, unhashed_bytes
 from epp.director.hold import Hold
+from epp.director.recent import RecentNumbers
 from epp.director.views import Tier, TierView, engine_block_tokens
 from epp.endpoints.ledger import Ledger
 from epp.endpoints.types import Endpoint
@@ -32,17 +33,19 @@ class OutputLengths:
     """Expected length of an answer in tokens: a moving average by model, below the request's own limit."""
 
     def __init__(self) -> None:
-        self._means: dict[str, float] = {}
+        self._means = RecentNumbers()
 
     def expected(self, model: str, limit: int | None) -> int:
         """Tokens to reserve for an answer of `model`."""
-        mean = int(self._means.get(model, _FIRST_GUESS_TOKENS))
+        known = self._means.get(model)
+        mean = int(_FIRST_GUESS_TOKENS if known is None else known)
         return mean if limit is None else min(mean, limit)
 
     def learn(self, model: str, tokens: int) -> None:
         """An answer ended with `tokens`."""
-        old = self._means.get(model, float(tokens))
-        self._means[model] = old + _WEIGHT * (tokens - old)
+        known = self._means.get(model)
+        old = float(tokens) if known is None else known
+        self._means.set(model, old + _WEIGHT * (tokens - old))
 
 
 class Claims:

@@ -11,7 +11,6 @@ from epp.director.chains import (
     first_chain,
     hash_prompts,
     match_views,
-    next_or_result,
     prompt_tokens,
     text_bytes,
 )
@@ -20,11 +19,12 @@ from epp.director.exclusions import ruled_out
 from epp.director.hold import Hold
 from epp.director.learning import Learning, claimable
 from epp.director.outcome import record_of
-from epp.director.reading import read_request
+from epp.director.reading import is_large, read_request, read_steps
 from epp.director.record import RequestRecord
 from epp.director.retry import RetryBudget, RetryPolicy, may_repeat
 from epp.director.running import RunningRequests
 from epp.director.state import State
+from epp.director.steps import next_or_result, timed
 from epp.director.stored import StoredResponses
 from epp.director.subset import within
 from epp.director.types import EndReason, Failure, FailureKind, RequestHead, Target
@@ -88,7 +88,7 @@ class Director:
     def prepare(
         self, exchange: Exchange, body: bytes | None, now: float, *, model: str | None = None
     ) -> Generator[None, None, None]:
-        """Parse and hash `body` (as it came, maybe compressed); yields about each MB of work.
+        """Parse and hash `body` (as it came, maybe compressed); yields between steps if it is large.
 
         None: nobody reads the body, and `model` is all that is known of it.
 
@@ -98,27 +98,30 @@ class Director:
         del now
         started = self._timer()
         limit = self._limits.inflated_bytes
-        request = exchange.request = read_request(exchange.head, body, limit, model)
         exchange.body_bytes = len(body or b"")
+        if body is not None and is_large(exchange.head, body):
+            request = yield from timed(exchange, read_steps(exchange.head, body, limit), self._timer)
+            started = self._timer()
+        else:
+            request = read_request(exchange.head, body, limit, model)
+        exchange.request = request
         resolution = exchange.resolution = self._resolve(request)
         if request.prompts:
-            steps = hash_prompts(
-                request,
-                resolution.base,
-                resolution.adapter,
-                exchange.state.views,
-                exchange.state.shadow_views,
-            )
-            while (chains := next_or_result(steps)) is None:
+            views, beside = exchange.state.views, exchange.state.shadow_views
+            steps = hash_prompts(request, resolution.base, resolution.adapter, views, beside)
+            chains = next_or_result(steps)  # mostly in one step
+            if chains is None:
                 exchange.prepare_s += self._timer() - started
                 yield
+                chains = yield from timed(exchange, steps, self._timer)
                 started = self._timer()
             exchange.chains = chains
-            ratio = self.state.ratios.bytes_per_token(resolution.model, exchange.chains.family)
+            ratio = self.state.ratios.bytes_per_token(resolution.model, chains.family)
             exchange.prompt_tokens = prompt_tokens(request, ratio)
             exchange.text_bytes = text_bytes(request)
-            # The hashes stand for the prompts from here on: a stream of minutes must not keep their text.
-            exchange.request = msgspec.structs.replace(request, prompts=())
+        # The hashes stand for prompts and salt from here on: a stream of minutes must not keep their text.
+        if request.prompts or request.salt:
+            exchange.request = msgspec.structs.replace(request, prompts=(), salt="")
         exchange.prepare_s += self._timer() - started
 
     def _resolve(self, request: InferenceRequest) -> Resolution:

@@ -1,12 +1,21 @@
 """From a request's head and body to what routing needs of it."""
 
+from collections.abc import Generator
 from typing import Final
 
 from epp.director.types import RequestHead
-from epp.request import api_of, decode_body, parse_request, stored_response_of
+from epp.request import (
+    LARGE_BYTES,
+    api_of,
+    checked_model,
+    decode_body,
+    parse_request,
+    parse_steps,
+    stored_response_of,
+)
 from epp.request.types import Api, InferenceRequest
 
-__all__ = ["read_request"]
+__all__ = ["is_large", "read_request", "read_steps"]
 
 _SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 
@@ -22,11 +31,32 @@ def read_request(
         BadRequestError, PayloadTooLargeError, UnsupportedEncodingError.
     """
     if body is None:
-        return _unparsed(head, 0, replay_safe=False, model=model)
-    api = api_of(head.path) if head.method == "POST" else Api.OTHER
+        return _unparsed(head, 0, replay_safe=False, model=checked_model(model))
+    api = _api_of(head)
     if api is Api.OTHER:
         return _unparsed(head, len(body), replay_safe=head.method in _SAFE_METHODS)
     return parse_request(api, decode_body(head.headers.get("content-encoding"), body, limit_bytes))
+
+
+def read_steps(head: RequestHead, body: bytes, limit_bytes: int) -> Generator[None, None, InferenceRequest]:
+    """`read_request` of a large body; yields between its steps. Receiving it was one."""
+    api = _api_of(head)
+    if api is Api.OTHER:
+        return read_request(head, body, limit_bytes)
+    yield
+    plain = decode_body(head.headers.get("content-encoding"), body, limit_bytes)
+    if plain is not body:
+        yield
+    return (yield from parse_steps(api, plain))
+
+
+def _api_of(head: RequestHead) -> Api:
+    return api_of(head.path) if head.method == "POST" else Api.OTHER
+
+
+def is_large(head: RequestHead, body: bytes) -> bool:
+    """Whether `body` should be read in steps; a compressed one may become large."""
+    return len(body) > LARGE_BYTES or "content-encoding" in head.headers
 
 
 def _unparsed(

@@ -16,6 +16,7 @@ __all__ = ["MAX_STORED_RESPONSES", "STORED_RESPONSE_TTL_S", "StoredResponses"]
 
 MAX_STORED_RESPONSES: Final = 65_536  # about 20 MB
 STORED_RESPONSE_TTL_S: Final = 86_400.0
+_LONGEST_ID: Final = 256
 _SHOWN: Final = 100  # characters of an id that an error repeats
 
 
@@ -43,7 +44,12 @@ class StoredResponses:
         return len(self._holders)
 
     def note(self, response_id: str, endpoint: Endpoint, now: float) -> None:
-        """`endpoint` made the response. An id that comes again belongs to whoever used it last."""
+        """`endpoint` made the response. An id that comes again belongs to whoever used it last.
+
+        One of more than 256 characters is not remembered: vLLM's have 37.
+        """
+        if len(response_id) > _LONGEST_ID:
+            return
         self._put(response_id, _Holder(endpoint.address, endpoint.spec.uid, endpoint.added_at, now))
         while len(self._holders) > self._max_responses or self._oldest_is_over(now):
             self._holders.popitem(last=False)

@@ -9,6 +9,7 @@ is enough to know nearly exactly what a repeat of the prefix is worth.
 from collections import OrderedDict
 from typing import Final
 
+from epp.director.recent import RecentNumbers
 from epp.endpoints.types import EndpointMetrics
 
 __all__ = ["ASSUMED_BYTES_PER_TOKEN", "CounterRatios", "TokenRatios"]
@@ -26,24 +27,25 @@ class TokenRatios:
     """Learned bytes per token, by model and by (model, prompt family)."""
 
     def __init__(self) -> None:
-        self._models: dict[str, float] = {}
+        self._models = RecentNumbers()
         self._families: OrderedDict[tuple[str, int], float] = OrderedDict()
 
     def bytes_per_token(self, model: str, family: int | None = None) -> float:
         """The best known ratio: the family's, else the model's, else four."""
         if family is not None:
-            known = self._families.get((model, family))
-            if known is not None:
-                return known
-        return self._models.get(model, ASSUMED_BYTES_PER_TOKEN)
+            of_family = self._families.get((model, family))
+            if of_family is not None:
+                return of_family
+        known = self._models.get(model)
+        return ASSUMED_BYTES_PER_TOKEN if known is None else known
 
     def assumed(self, model: str) -> bool:
         """True until something was learned of the model."""
-        return model not in self._models
+        return self._models.get(model) is None
 
     def models(self) -> dict[str, float]:
         """Learned ratios by model."""
-        return dict(self._models)
+        return self._models.all()
 
     def learn(self, model: str, prompt_bytes: float, prompt_tokens: float, family: int | None = None) -> None:
         """Take one report; implausible ones are ignored."""
@@ -52,7 +54,7 @@ class TokenRatios:
         ratio = prompt_bytes / prompt_tokens
         if not _PLAUSIBLE[0] <= ratio <= _PLAUSIBLE[1]:
             return
-        self._models[model] = _blend(self._models.get(model), ratio, _MODEL_WEIGHT)
+        self._models.set(model, _blend(self._models.get(model), ratio, _MODEL_WEIGHT))
         if family is not None:
             key = (model, family)
             self._families[key] = _blend(self._families.pop(key, None), ratio, _FAMILY_WEIGHT)
@@ -61,8 +63,8 @@ class TokenRatios:
 
     def set_initial(self, model: str, ratio: float) -> None:
         """Start value from `/tokenize`; what requests taught stands above it."""
-        if _PLAUSIBLE[0] <= ratio <= _PLAUSIBLE[1]:
-            self._models.setdefault(model, ratio)
+        if _PLAUSIBLE[0] <= ratio <= _PLAUSIBLE[1] and self.assumed(model):
+            self._models.set(model, ratio)
 
 
 def _blend(old: float | None, new: float, weight: float) -> float:
@@ -85,7 +87,9 @@ class CounterRatios:
     def sent(self, slot: int, model: str, prompt_bytes: int) -> None:
         """A prompt ended at the endpoint in `slot` without usage in its response."""
         by_model = self._sent.setdefault(slot, {})
-        by_model[model] = by_model.get(model, 0) + prompt_bytes
+        # Two models already make the interval useless; clients may name any number of them.
+        if model in by_model or len(by_model) < 2:
+            by_model[model] = by_model.get(model, 0) + prompt_bytes
 
     def spoiled(self, slot: int) -> None:
         """A prompt of unknown bytes moved the counter: this interval teaches nothing."""

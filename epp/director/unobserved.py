@@ -4,7 +4,9 @@ The ledger counts them until they are estimated to be over:
 
 - A scrape says how many requests an endpoint has. What is observed to be in flight there is subtracted; if
   fewer are left than are counted, the surplus is over, those first whose end was expected first. A request
-  younger than `SETTLE_S` may not have been there yet when the page was made, and stays.
+  that may not have been there yet when the page was made stays: one whose answer began less than
+  `ON_ITS_WAY_S` ago, or of whose answer nothing was seen and that is younger than `SETTLE_S` (the engine
+  counts it after it has made tokens of its prompt).
 - While scrapes come, a request whose expected end has passed stays as long as they say that it is there, at
   most `PATIENCE` times as long as expected: other routers may send requests to the endpoint too.
 - Without fresh scrapes it is over at its expected end.
@@ -22,9 +24,10 @@ from epp.director.hold import Hold
 from epp.endpoints.ledger import Ledger
 from epp.endpoints.types import Endpoint
 
-__all__ = ["FIRST_GUESS_S", "PATIENCE", "SETTLE_S", "Unobserved"]
+__all__ = ["FIRST_GUESS_S", "ON_ITS_WAY_S", "PATIENCE", "SETTLE_S", "Unobserved"]
 
 SETTLE_S: Final = 1.0
+ON_ITS_WAY_S: Final = 0.1
 PATIENCE: Final = 4.0
 FIRST_GUESS_S: Final = 10.0
 _WEIGHT: Final = 0.1
@@ -38,6 +41,7 @@ class _Counted:
     hold: Hold
     model: str
     since: float
+    settled: float  # from here on a page that does not show it says that it is over
     due: float
     given_up: float
 
@@ -78,6 +82,7 @@ class Unobserved:
             hold,
             model,
             since,
+            now + ON_ITS_WAY_S if exchange.status is not None else since + SETTLE_S,
             max(now, since + expected_s),
             max(now, since + PATIENCE * expected_s),
         )
@@ -93,7 +98,7 @@ class Unobserved:
             return
         told = round(metrics.running + (metrics.waiting or 0.0))
         observed = self._ledger.requests[endpoint.slot] - len(counted)
-        settled = sorted((c for c in counted if c.since <= now - SETTLE_S), key=lambda c: c.due)
+        settled = sorted((c for c in counted if c.settled <= now), key=lambda c: c.due)
         surplus = len(settled) - max(0, told - observed)
         for over in settled[: max(0, surplus)]:
             self._learn(over.model, now - over.since)

@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from epp.endpoints.types import EndpointMetrics, EndpointSpec, ModelInfo
-from epp.scrape import Page, PageError, PageReader, ScrapeError, read_models
+from epp.scrape import CoreNames, Page, PageError, PageReader, ScrapeError, read_models
 from epp.scrape.exposition import SampleFinder
 
 __all__ = ["Answer", "Observation", "Version", "read_observation", "read_version"]
@@ -17,6 +17,7 @@ __all__ = ["Answer", "Observation", "Version", "read_observation", "read_version
 Version = tuple[int, int, int]
 
 _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
+_ENGINES_OWN: Final = CoreNames()
 _NO_LENGTHS: Final[Mapping[str, int]] = MappingProxyType({})
 _CACHE_CONFIG: Final = "vllm:cache_config_info"
 _NAME: Final = re.compile(rb"^([a-zA-Z_:][a-zA-Z0-9_:]*)[{ \t]", re.MULTILINE)
@@ -162,9 +163,12 @@ def read_observation(
     version_page: Answer,
     probe: Answer | None = None,
     page_path: str = "/metrics",
+    names: CoreNames = _ENGINES_OWN,
 ) -> Observation:
-    """What the answers say; what cannot be read is kept as a fault, never raised."""
-    read = _read_page(page.body) if page.ok else _Read()
+    """What the answers say; what cannot be read is kept as a fault, never raised. `names` go before those of
+    the engines.
+    """
+    read = _read_page(page.body, names) if page.ok else _Read()
     models, models_fault = _read_models(models_list)
     version_text = _read_version_text(version_page)
     return Observation(
@@ -198,9 +202,9 @@ def read_version(text: str) -> Version | None:
     return version if version >= _OLDEST else None
 
 
-def _read_page(body: bytes) -> _Read:
+def _read_page(body: bytes, wanted: CoreNames) -> _Read:
     try:
-        page = PageReader().read(body)
+        page = PageReader(wanted).read(body)
         labels = SampleFinder([_CACHE_CONFIG]).find(body).get(_CACHE_CONFIG, [])
     except PageError as error:
         return _Read(fault=str(error))

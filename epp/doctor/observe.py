@@ -2,8 +2,9 @@
 
 import asyncio
 import re
+import ssl
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import msgspec
@@ -21,7 +22,7 @@ from epp.http import (
     UpstreamRequest,
     UpstreamSettings,
 )
-from epp.scrape import Fetch, ScrapeError, fetch_through, read_models
+from epp.scrape import CoreNames, Fetch, ScrapeError, fetch_through, read_models
 from epp.scrape.probing import probe_headers
 from epp.scrape.scraper import page_path
 
@@ -42,19 +43,28 @@ class ObserveOptions:
         api_key: sent as a bearer token; None sends no authorization.
         timeout_s: of each request.
         probe: also send a completion of one token.
+        names: gauges that go before the engines' own, as in the settings.
+        tls: context of connections to `https` endpoints; None trusts the system's authorities.
+        server_name: name that their certificates must hold instead of the host's; None for the host's.
     """
 
     metrics_path: str = _DEFAULT_PATH
     api_key: str | None = None
     timeout_s: float = 5.0
     probe: bool = False
+    names: CoreNames = field(default_factory=CoreNames)
+    tls: ssl.SSLContext | None = None
+    server_name: str | None = None
 
 
 async def observe_endpoints(
     specs: Sequence[EndpointSpec], options: ObserveOptions, on_slow: Callable[[Sequence[str]], None]
 ) -> tuple[Observation, ...]:
     """Ask all endpoints over connections of their own; see `observe_all`."""
-    pool = UpstreamPool(UpstreamSettings(connect_timeout_s=options.timeout_s))
+    settings = UpstreamSettings(
+        connect_timeout_s=options.timeout_s, ssl_context=options.tls, server_name=options.server_name
+    )
+    pool = UpstreamPool(settings)
     try:
         return await observe_all(specs, fetch_through(pool), options, SystemClock(), on_slow)
     finally:
@@ -102,6 +112,7 @@ async def observe(spec: EndpointSpec, fetch: Fetch, options: ObserveOptions, clo
         version_page=version_page,
         probe=probe,
         page_path=path,
+        names=options.names,
     )
 
 

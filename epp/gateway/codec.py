@@ -5,8 +5,8 @@ from typing import Any, Final
 
 from google.protobuf.message import DecodeError
 
+from epp.gateway import encode
 from epp.gateway.events import (
-    DESTINATION,
     BodyMode,
     Event,
     Malformed,
@@ -31,14 +31,12 @@ _SUBSET: Final = "x-gateway-destination-endpoint-subset"
 # The longest piece of a body that goes back in one message: what the inference extension's own picker sends.
 MAX_PIECE_BYTES: Final = 62_000
 
-_OVERWRITE: Final = 2  # HeaderAppendAction.OVERWRITE_IF_EXISTS_OR_ADD
-
 
 class Codec:
     """Reads a gateway's messages and writes the picker's."""
 
     def __init__(self) -> None:
-        self._m = m = messages()
+        m = messages()
         self.no_change: Final[dict[type[Event], bytes]] = {
             kind: m.ProcessingResponse(**{field: getattr(m, answer)()}).SerializeToString()
             for kind, field, answer in (
@@ -92,66 +90,33 @@ class Codec:
             _headers(head.headers), head.end_of_stream, served.string_value or None if served else None
         )
 
-    # What the picker says.
+    # What the picker says; the numbers are fields of ProcessingResponse.
 
     def request_headers(self, mutation: Mutation, destination: str) -> bytes:
         """The answer to a head that carries the pick."""
-        return self._picked("request_headers", self._m.HeadersResponse, mutation, destination)
+        return encode.picked(1, mutation, destination)
 
     def request_body(self, mutation: Mutation, destination: str) -> bytes:
         """The answer to a whole body that carries the pick."""
-        return self._picked("request_body", self._m.BodyResponse, mutation, destination)
-
-    def _picked(self, field: str, answer: Any, mutation: Mutation, destination: str) -> bytes:
-        m = self._m
-        common = m.CommonResponse(header_mutation=self._mutation(mutation))
-        entry = m.StructEntry(key=DESTINATION, value=m.Value(string_value=destination))
-        values = m.Value(struct_value=m.Struct(fields=[entry]))
-        metadata = m.Struct(fields=[m.StructEntry(key=_NAMESPACE, value=values)])
-        return self._bytes(dynamic_metadata=metadata, **{field: answer(response=common)})
+        return encode.picked(3, mutation, destination)
 
     def response_headers(self, mutation: Mutation) -> bytes:
         """The answer to an answer's head."""
-        common = self._m.CommonResponse(header_mutation=self._mutation(mutation))
-        return self._bytes(response_headers=self._m.HeadersResponse(response=common))
+        return encode.mutated(2, mutation)
 
     def request_pieces(self, data: bytes, *, end_of_stream: bool) -> Iterator[bytes]:
         """A part of the request's body on its way back, cut to what one message may hold."""
         for piece, last in _pieces(data):
-            yield self._bytes(request_body=self._body(piece, end_of_stream=last and end_of_stream))
+            yield encode.piece(3, piece, end_of_stream=last and end_of_stream)
 
     def response_pieces(self, data: bytes, *, end_of_stream: bool) -> Iterator[bytes]:
         """A part of the answer's body on its way back."""
         for piece, last in _pieces(data):
-            yield self._bytes(response_body=self._body(piece, end_of_stream=last and end_of_stream))
+            yield encode.piece(4, piece, end_of_stream=last and end_of_stream)
 
     def immediate(self, status: int, headers: Headers, body: bytes) -> bytes:
         """An answer to the client instead of an endpoint's."""
-        m = self._m
-        response = m.ImmediateResponse(
-            status=m.HttpStatus(code=status), headers=self._mutation(Mutation(headers)), body=body
-        )
-        return self._bytes(immediate_response=response)
-
-    def _body(self, piece: bytes, *, end_of_stream: bool) -> Any:
-        m = self._m
-        streamed = m.StreamedBodyResponse(body=piece, end_of_stream=end_of_stream)
-        mutation = m.BodyMutation(streamed_response=streamed)
-        return m.BodyResponse(response=m.CommonResponse(body_mutation=mutation))
-
-    def _mutation(self, mutation: Mutation) -> Any:
-        m = self._m
-        replaced = [
-            m.HeaderValueOption(
-                header=m.HeaderValue(key=name.decode("latin-1"), raw_value=value), append_action=_OVERWRITE
-            )
-            for name, value in mutation.replaced
-        ]
-        return m.HeaderMutation(set_headers=replaced, remove_headers=mutation.removed)
-
-    def _bytes(self, **fields: Any) -> bytes:
-        data: bytes = self._m.ProcessingResponse(**fields).SerializeToString()
-        return data
+        return encode.immediate(status, headers, body)
 
 
 def _headers(given: Any) -> Headers:

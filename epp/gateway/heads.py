@@ -11,8 +11,7 @@ what it sets itself (forwarding, hop-by-hop, framing) stays its own.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 from urllib.parse import unquote
 
 from epp.director import RequestHead
@@ -24,12 +23,11 @@ __all__ = [
     "Line", "line_of", "request_head", "request_mutation", "response_mutation", "status_of", "value_of",
 ]  # fmt: skip
 
-_DEFAULT_PATH: Final = "/v1/completions"  # the Go picker's, for a head without one
+_DEFAULT_PATH: Final = b"/v1/completions"  # the Go picker's, for a head without one
 _HOPS: Final = "x-forwarded-for"
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(NamedTuple):
     """Method and path of a request, the path decoded and without its query."""
 
     method: str
@@ -38,9 +36,14 @@ class Line:
 
 def line_of(event: RequestHeaders) -> Line:
     """What the pseudo headers say."""
-    method = value_of(event.headers, b":method") or b"POST"
-    target = value_of(event.headers, b":path") or _DEFAULT_PATH.encode()
-    return Line(method.decode("latin-1"), unquote(target.partition(b"?")[0].decode("latin-1")))
+    method, target = b"POST", _DEFAULT_PATH
+    for name, value in event.headers:
+        if name == b":method":
+            method = value
+        elif name == b":path":
+            target = value
+    path = target.partition(b"?")[0].decode("latin-1")
+    return Line(method.decode("latin-1"), unquote(path) if "%" in path else path)
 
 
 def request_head(event: RequestHeaders, line: Line, request_id: bytes, key_name: str | None) -> RequestHead:
@@ -75,13 +78,12 @@ def request_mutation(
         withheld = credentials.withheld
         if credentials.authorization is not None:
             replaced.append((b"authorization", credentials.authorization))
-    set_here = {name for name, _ in replaced}
-    removed = {
-        name.decode("latin-1")
-        for name in {name.lower() for name, _ in event.headers} - set_here
-        if name in withheld or is_routing_header(name)
-    }
-    return Mutation(replaced, sorted(removed))
+    return Mutation(replaced, _removed(event.headers, replaced, withheld))
+
+
+def _removed(headers: Headers, replaced: Headers, withheld: frozenset[bytes]) -> list[str]:
+    found = {lower for name, _ in headers if (lower := name.lower()) in withheld or is_routing_header(lower)}
+    return sorted(name.decode("latin-1") for name in found - {name for name, _ in replaced}) if found else []
 
 
 def response_mutation(
@@ -97,19 +99,15 @@ def response_mutation(
     replaced: Headers = [(b"x-request-id", request_id)]
     replaced += [(name, value.encode("ascii")) for name, value in own.items() if value is not None]
     replaced += [(name.encode("ascii"), value.encode("ascii")) for name, value in added]
-    set_here = {name for name, _ in replaced}
-    removed = {
-        name.decode("latin-1")
-        for name in {name.lower() for name, _ in headers} - set_here
-        if name.startswith(b"x-epp-")
-    }
-    return Mutation(replaced, sorted(removed))
+    found = {lower for name, _ in headers if (lower := name.lower()).startswith(b"x-epp-")}
+    removed = sorted(name.decode("latin-1") for name in found - {name for name, _ in replaced})
+    return Mutation(replaced, removed)
 
 
-def status_of(headers: Headers) -> int:
-    """The status of an answer's head; 0 where it has none that is a number."""
+def status_of(headers: Headers) -> int | None:
+    """The status of an answer's head; None where it has none that is one."""
     value = value_of(headers, b":status") or value_of(headers, b"status") or b""
-    return int(value) if value.isdigit() else 0
+    return int(value) if len(value) == 3 and value.isdigit() else None
 
 
 def value_of(headers: Headers, wanted: bytes) -> bytes | None:

@@ -15,6 +15,7 @@ from epp.errors import (
     OverloadedError,
     RequestTimeoutError,
     ShuttingDownError,
+    UpstreamProtocolError,
 )
 from epp.gateway.codec import Codec
 from epp.gateway.conversation import Action, Close, Conversation, Data, Decide, End, Fault, Head, Send
@@ -42,6 +43,7 @@ logger = logging.getLogger("epp.gateway")
 
 _FORM_BYTES: Final = 16_384  # where the model of a form stands
 _FORMS: Final = "/v1/audio/"
+_SERVED_HEADER: Final = "x-conformance-test-served-endpoint"
 _KEPT_MODES: Final = frozenset({BodyMode.BUFFERED, BodyMode.BUFFERED_PARTIAL})
 
 
@@ -63,6 +65,7 @@ class Surroundings:
     Attributes:
         closed: why a path is not served, "" when it is.
         explain: the value of `x-epp-decision`, None for a client that may not see it.
+        verifies_served: whether answers tell who served, as the conformance suite asks.
         gate: asks clients for keys; None asks for none.
         credentials: what endpoints get instead of the clients' credentials.
         shows_answers: the gateway has shown an answer's head, so that a stream that ends before one means
@@ -79,6 +82,7 @@ class Surroundings:
     budget: BodyBudget
     closed: Callable[[str], str]
     explain: Callable[[Exchange, Headers], str | None]
+    verifies_served: Callable[[], bool] = lambda: False
     gate: KeyGate | None = None
     credentials: Credentials | None = None
     shows_answers: bool = False
@@ -102,7 +106,7 @@ class PickedRequest:
             around.codec,
             depth=around.depth,
             max_body_bytes=around.limits.max_body_bytes,
-            reads_body=_reads_body,
+            reads_body=lambda _event: _reads_body(self._line),
         )
         self._hold = BodyHold(around.budget)
         self._size = 0
@@ -275,9 +279,13 @@ class PickedRequest:
         now, status = around.now(), status_of(event.headers)
         if event.served is not None:
             around.director.on_served(exchange, event.served)
-        around.director.on_response_head(exchange, status, now)
-        around.director.on_first_byte(exchange, now)
-        if 200 <= status < 300:
+        if status is None:
+            error = UpstreamProtocolError("the answer has no status")
+            self._end(EndReason.UPSTREAM_ABORTED, error=error)
+        else:
+            around.director.on_response_head(exchange, status, now)
+            around.director.on_first_byte(exchange, now)
+        if status is not None and 200 <= status < 300:
             kind, coding = (value_of(event.headers, n) for n in (b"content-type", b"content-encoding"))
             self._observer = ResponseObserver(_text(kind), _text(coding))
         picked = exchange.target.address if exchange.target else None
@@ -288,9 +296,15 @@ class PickedRequest:
                 request_id=self._request_id,
                 endpoint=(event.served or picked) if around.limits.expose_endpoint else None,
                 decision=around.explain(exchange, self._event.headers if self._event else []),
-                added=around.director.response_headers(exchange),
+                added=self._added(exchange, event.served),
             ),
         )
+
+    def _added(self, exchange: Exchange, served: str | None) -> tuple[tuple[str, str], ...]:
+        added = self._around.director.response_headers(exchange)
+        if served is not None and self._around.verifies_served():
+            added = (*added, (_SERVED_HEADER, served))
+        return added
 
     def _on_data(self, data: bytes) -> None:
         self._response_bytes += len(data)
@@ -317,9 +331,8 @@ class PickedRequest:
         return request is None or request.stream or request.api is Api.OTHER
 
 
-def _reads_body(event: RequestHeaders) -> bool:
+def _reads_body(line: Line) -> bool:
     """Whether the body tells where the request should go: a prompt, or a form that names a model."""
-    line = line_of(event)
     if line.method != "POST":
         return False
     return api_of(line.path) is not Api.OTHER or line.path.startswith(_FORMS)

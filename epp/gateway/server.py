@@ -5,7 +5,7 @@ import contextlib
 import errno
 import logging
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Generator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -168,25 +168,32 @@ class GatewayServer:
             await _answer(request, event, context.write)
 
     async def _request_phase(self, request: PickedRequest, context: Any) -> bool:
-        """Up to the decision, in bounded time; whether there is more to come."""
-        try:
-            async with asyncio.timeout(self._around.limits.body_timeout_s) as timeout:
-                while request.waits_for_request:
+        """Up to the decision, in bounded time; whether there is more to come.
+
+        Only waiting is bounded: a write that is cut in its middle would spoil the stream.
+        """
+        deadline = asyncio.get_running_loop().time() + self._around.limits.body_timeout_s
+        while request.waits_for_request:
+            try:
+                async with asyncio.timeout_at(deadline):
                     event = await context.read()
-                    if event is grpc.aio.EOF:
-                        return False
-                    await _answer(request, event, context.write)
-        except TimeoutError:
-            if not timeout.expired():
-                raise
-            for message in request.time_out():
-                if message is not None:
-                    await context.write(message)
+            except TimeoutError:
+                await _send(request.time_out(), context.write)
+                return False
+            if event is grpc.aio.EOF:
+                return False
+            await _answer(request, event, context.write)
         return not request.over
 
 
 async def _answer(request: PickedRequest, event: Event, write: Callable[[bytes], Awaitable[None]]) -> None:
-    for message in request.receive(event):
+    await _send(request.receive(event), write)
+
+
+async def _send(
+    messages: Generator[bytes | None, None, None], write: Callable[[bytes], Awaitable[None]]
+) -> None:
+    for message in messages:
         if message is None:
             await asyncio.sleep(0)
         else:

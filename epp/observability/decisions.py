@@ -1,9 +1,9 @@
 """The last decisions, kept by reference and rendered when somebody asks."""
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -16,6 +16,8 @@ from epp.scheduling.contracts import Cycle, Decision
 from epp.scheduling.receipt import PredictedHit, render
 
 __all__ = ["DecisionLog"]
+
+_LONGEST_PATH: Final = 512
 
 Hits = Callable[[RequestRecord, Endpoint], PredictedHit]
 
@@ -37,11 +39,14 @@ class DecisionLog:
         """Keep a request that has ended, in place of the oldest when the ring is full."""
         if record.decision is not None:
             _forget_content(record.decision.cycle)
+        if len(record.path) > _LONGEST_PATH:
+            record = msgspec.structs.replace(record, path=record.path[:_LONGEST_PATH])
         self._records.append((self._wall(), record))
 
-    def render(self, limit: int) -> list[dict[str, Any]]:
+    def render(self, limit: int) -> Iterator[dict[str, Any]]:
         """The newest `limit`, newest first: the access log's fields, and `receipt` (None: no decision)."""
-        return [self._render(wall, record) for wall, record in islice(reversed(self._records), limit)]
+        newest = list(islice(reversed(self._records), limit))
+        return (self._render(wall, record) for wall, record in newest)
 
     def _render(self, wall: float, record: RequestRecord) -> dict[str, Any]:
         fields = msgspec.structs.asdict(access_line(record, iso_utc(wall)))
@@ -69,9 +74,13 @@ class DecisionLog:
 
 
 def _forget_content(cycle: Cycle) -> None:
-    """Take prompts and headers out of a cycle whose request has ended; all that refers to it loses them."""
+    """Take prompts and headers out of a cycle whose request has ended; all that refers to it loses them.
+
+    The chain of a long prompt goes too: a thousand of them would be 80 MB.
+    """
     request = cycle.request
     cycle.headers = {}
+    cycle.chain = ()
     cycle.request = InferenceRequest(
         api=request.api,
         model=request.model,

@@ -14,6 +14,7 @@ from epp.observability.timestamps import Timestamps
 __all__ = ["RateLimitedLogger", "configure_logging", "redacted"]
 
 _SERVER_LOGGERS: Final = ("uvicorn", "uvicorn.error", "uvicorn.access", "uvicorn.asgi", "asyncio")
+_CLIENT_LOGGERS: Final = ("httpx", "httpcore")  # a line for each request of ours, with its URL
 _REDACTED: Final = "[redacted]"
 _CONTENT_KEYS: Final = frozenset(
     {
@@ -63,6 +64,8 @@ def configure_logging(level: str, *, human: bool, stream: TextIO | None = None) 
         library.handlers.clear()
         library.propagate = True
         library.setLevel(logging.NOTSET)
+    for name in _CLIENT_LOGGERS:
+        logging.getLogger(name).setLevel(logging.WARNING)
     return handler
 
 

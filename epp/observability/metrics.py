@@ -59,13 +59,14 @@ class Metrics:
         ProcessCollector(registry=self.registry)
         self._sources = sources
         self._build = build
+        models = LabelCap(options.max_models, self._is_known_model)
         self._requests = RequestMetrics(
             pool=lambda: sources.table.pool,
-            models=LabelCap(options.max_models, self._is_known_model),
+            models=models,
             fairness=LabelCap(options.max_fairness_ids),
         )
         self._requests.use_views(views)
-        self._state = StateMetrics(sources, options.pool_name)
+        self._state = StateMetrics(sources, options.pool_name, models)
         self._scrape_errors: dict[tuple[str, str], int] = {}
         self._poll_errors = 0
         self._observer_errors: dict[str, int] = {}

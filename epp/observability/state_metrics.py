@@ -14,7 +14,7 @@ from epp.observability import families_compat as compat
 from epp.observability import families_own as own
 from epp.observability.change_metrics import Changes
 from epp.observability.exposition import Sample
-from epp.observability.instruments import Family
+from epp.observability.instruments import Family, LabelCap
 
 __all__ = ["IndexView", "Sources", "StateMetrics"]
 
@@ -70,7 +70,9 @@ class Sources:
 class StateMetrics:
     """Families of pool, endpoints, health and index."""
 
-    def __init__(self, sources: Sources, pool_name: str) -> None:
+    def __init__(self, sources: Sources, pool_name: str, models: LabelCap) -> None:
+        """`models` bounds the labels for names of models."""
+        self._models = models
         self._sources = sources
         self._name = (pool_name,)
 
@@ -148,7 +150,10 @@ class StateMetrics:
         yield own.LOG_DROPPED, [((), self._sources.dropped_lines())]
         yield own.BUFFERED, [((), self._sources.buffered_bytes())]
         learned = self._sources.bytes_per_token()
-        yield own.BYTES_PER_TOKEN, [((model,), ratio) for model, ratio in learned.items()]
+        shown: list[Sample] = [
+            ((model,), ratio) for model, ratio in learned.items() if self._models.label(model) == model
+        ]
+        yield own.BYTES_PER_TOKEN, shown
         yield from self._guard_families()
 
     def _guard_families(self) -> Iterator[tuple[Family, list[Sample]]]:

@@ -176,6 +176,7 @@ class FastExecutions:
 
     def _relay(self, head: ResponseHead) -> None:
         self._relaying = True
+        self._request = None  # its body need not wait for the end of a long answer
         chunks, self._chunks = self._chunks, []
         self._receiver.on_answer(self._dispatched(), head)
         if chunks:

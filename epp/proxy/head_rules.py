@@ -11,6 +11,8 @@ from epp.errors import BadRequestError
 
 __all__ = ["check_head", "without_upgrade"]
 
+# A name, an address, a port (RFC 3986, section 3.2.2); no list, no user, no path.
+_IN_A_HOST: Final = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-._~%!$&'()*+;=:[]"
 _VERSIONS: Final = frozenset({"1.0", "1.1"})
 
 
@@ -24,13 +26,15 @@ def check_head(method: bytes, url: bytes, version: str, headers: list[tuple[byte
         raise BadRequestError("only HTTP/1.1 and HTTP/1.0 are spoken here")
     if method == b"CONNECT":
         raise BadRequestError("CONNECT is not supported")
-    if not url.startswith((b"/", b"http://", b"https://")) and url != b"*":
+    if not url.startswith((b"/", b"http://", b"https://")) and (url != b"*" or method != b"OPTIONS"):
         raise BadRequestError("the request target is neither a path nor an absolute URL")
     hosts = 0
     codings: list[bytes] = []
     for name, value in headers:
         if name == b"host":
             hosts += 1
+            if value.translate(None, _IN_A_HOST):
+                raise BadRequestError("the Host header is not a host with or without a port")
         elif name == b"transfer-encoding":
             codings.append(value.lower())
     if hosts > 1 or (hosts == 0 and version == "1.1"):

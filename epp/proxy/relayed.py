@@ -197,9 +197,13 @@ class RelayedRequest:
     # The request.
 
     async def _serve(self) -> None:
+        await self._relay(await self._answer())
+
+    async def _answer(self) -> Answer:
+        """The answer to relay. The request ends here: its body need not wait for the end of a long answer."""
         unread = is_forwarded_unread(self._head.method, self._head.path, self._scope["headers"])
         request = await (self._begin_upload() if unread else self._read_request())
-        await self._relay(await self._executions.answer(request))
+        return await self._executions.answer(request)
 
     async def _read_request(self) -> UpstreamRequest:
         settings = self._around.settings

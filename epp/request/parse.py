@@ -5,6 +5,7 @@ else is the endpoint's to judge, in its own words; a prompt of a shape that nobo
 """
 
 import json
+from collections.abc import Generator
 from typing import Final
 
 import msgspec
@@ -15,10 +16,15 @@ from epp.request.readers import READERS, Reader
 from epp.request.schema import Envelope
 from epp.request.types import Api, InferenceRequest, Prompt
 
-__all__ = ["parse_request"]
+__all__ = ["LARGE_BYTES", "checked_model", "parse_request", "parse_steps"]
+
+LARGE_BYTES: Final = 1 << 20
+"""A body of more is read in steps, between which others have their turn: each costs about 1 ms a megabyte."""
 
 _BOM: Final = b"\xef\xbb\xbf"
-_MAX_REPAIRED_BYTES: Final = 1_000_000  # a repaired body is decoded whole: this bounds its memory and time
+_MAX_REPAIRED_BYTES: Final = 1_000_000  # a repaired body is decoded whole; no large one is repaired
+_MAX_MODEL_CHARACTERS: Final = 1024  # names are remembered, logged and used as labels
+_MAX_ID_CHARACTERS: Final = 256
 _MAX_ELEMENTS: Final = 1_000_000  # of lists and objects: this bounds the memory of what is decoded
 
 _decode_envelope = msgspec.json.Decoder(Envelope).decode
@@ -32,21 +38,32 @@ def parse_request(api: Api, body: bytes) -> InferenceRequest:
     but JSON allows, is hashed as a question mark in bodies up to 1 MB and refused in longer ones.
 
     Raises:
-        BadRequestError: not UTF-8, not JSON, not an object, nested too deeply, or `model` is not a string.
+        BadRequestError: not UTF-8, not JSON, not an object, nested too deeply, or `model` is not a string of
+            at most 1,024 characters.
     """
     reader = READERS.get(api)
     if reader is None:
         return InferenceRequest(api, None, "", (), stream=False, body_bytes=len(body))
     _refuse_impossible_bytes(body)
     try:
-        envelope, prompts = _read(reader, body.removeprefix(_BOM))
-        return _request(api, envelope, prompts, len(body))
-    except RecursionError:
-        raise BadRequestError("The body is nested too deeply") from None
-    except msgspec.ValidationError as error:
-        raise _wrong_type(error) from None
-    except ValueError as error:
-        raise BadRequestError(_syntax_message(body, error)) from None
+        decoded, prompts = _read(reader, body.removeprefix(_BOM))
+        return _request(api, decoded, prompts, len(body))
+    except (RecursionError, ValueError) as error:
+        raise _refusal(body, error) from None
+
+
+def parse_steps(api: Api, body: bytes) -> Generator[None, None, InferenceRequest]:
+    """`parse_request`, which yields between its steps if `body` is large."""
+    reader = READERS.get(api)
+    if reader is None or len(body) <= LARGE_BYTES:
+        return parse_request(api, body)
+    _refuse_impossible_bytes(body)
+    try:
+        decoded, shown = _decode(reader, body.removeprefix(_BOM))
+        yield
+        return _request(api, decoded, reader.prompts(decoded) if shown else (), len(body))
+    except (RecursionError, ValueError) as error:
+        raise _refusal(body, error) from None
 
 
 def _read(reader: Reader, body: bytes) -> tuple[Envelope, tuple[Prompt, ...]]:
@@ -61,15 +78,19 @@ def _read(reader: Reader, body: bytes) -> tuple[Envelope, tuple[Prompt, ...]]:
 
 
 def _read_strictly(reader: Reader, body: bytes) -> tuple[Envelope, tuple[Prompt, ...]]:
+    decoded, shown = _decode(reader, body)
+    return decoded, reader.prompts(decoded) if shown else ()
+
+
+def _decode(reader: Reader, body: bytes) -> tuple[Envelope, bool]:
+    """The fields that matter, and whether the prompts among them can be shown."""
     if len(body) > 2 * _MAX_ELEMENTS and body.count(b",") > _MAX_ELEMENTS:
-        return _decode_envelope(body), ()
+        return _decode_envelope(body), False
     try:
         decoded = reader.decode(body)
     except msgspec.ValidationError:
-        return _decode_envelope(body), ()
-    if bytes(decoded.truncate_prompt_tokens) not in {b"", b"null"}:
-        return decoded, ()
-    return decoded, reader.prompts(decoded)
+        return _decode_envelope(body), False
+    return decoded, bytes(decoded.truncate_prompt_tokens) in {b"", b"null"}
 
 
 def _without_lone_surrogates(body: bytes) -> bytes:
@@ -82,15 +103,32 @@ def _request(api: Api, envelope: Envelope, prompts: tuple[Prompt, ...], body_byt
     max_output = next((tokens for limit in limits if (tokens := _positive_int(limit))), None)
     return InferenceRequest(
         api=api,
-        model=envelope.model or None,
+        model=checked_model(envelope.model),
         salt=_text(bytes(envelope.cache_salt)),
         prompts=prompts,
         stream=_is_true(envelope.stream),
         body_bytes=body_bytes,
         max_output_tokens=max_output,
         replay_safe=not (_is_true(envelope.store) or _is_true(envelope.background)),
-        stored_response=_text(bytes(envelope.previous_response_id)) or None,
+        stored_response=_response_id(bytes(envelope.previous_response_id)),
     )
+
+
+def checked_model(name: str | None) -> str | None:
+    """The name of a model as a client wrote it; None when it is absent or empty.
+
+    Raises:
+        BadRequestError: it is longer than 1,024 characters.
+    """
+    if name and len(name) > _MAX_MODEL_CHARACTERS:
+        raise BadRequestError(f"model is longer than {_MAX_MODEL_CHARACTERS} characters", param="model")
+    return name or None
+
+
+def _response_id(raw: bytes) -> str | None:
+    """The response that is continued; of one that no endpoint can have made nothing is kept."""
+    response_id = _text(raw)
+    return response_id if 0 < len(response_id) <= _MAX_ID_CHARACTERS else None
 
 
 def _is_true(raw: msgspec.Raw) -> bool:
@@ -118,6 +156,15 @@ def _refuse_impossible_bytes(body: bytes) -> None:
     for value in NEVER_IN_UTF8:
         if value in body:
             raise BadRequestError(f"The body is not valid UTF-8 (byte {body.index(value)})")
+
+
+def _refusal(body: bytes, error: RecursionError | ValueError) -> BadRequestError:
+    """What the client is told of a body that could not be read."""
+    if isinstance(error, RecursionError):
+        return BadRequestError("The body is nested too deeply")
+    if isinstance(error, msgspec.ValidationError):
+        return _wrong_type(error)
+    return BadRequestError(_syntax_message(body, error))
 
 
 def _wrong_type(error: msgspec.ValidationError) -> BadRequestError:

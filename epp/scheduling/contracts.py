@@ -69,7 +69,7 @@ class Cycle:
         ledger: exact in-flight counts.
         headers: lower-case request headers that plugins may read.
         now: monotonic seconds.
-        chain: block hashes of the first prompt, each for the whole prefix; empty where there are none.
+        chain: block hashes of the first prompt, each standing for its whole prefix; empty for none.
         chain_block_tokens: what one of its blocks is worth.
     """
 

@@ -5,11 +5,15 @@ nothing an operator asks for is dropped in silence.
 """
 
 from dataclasses import dataclass
+from typing import Final
 
 from epp.scheduling.contracts import BuildContext
 from epp.scheduling.registry import NoParameters, PluginKind, PluginType, param
 
-__all__ = ["inert_types"]
+__all__ = ["SERVED_VERIFIER", "inert_types"]
+
+# Of the conformance suite; what it does is done where a gateway's answers are seen.
+SERVED_VERIFIER: Final = "destination-endpoint-served-verifier"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +55,13 @@ def inert_types() -> list[PluginType]:
         ("passthrough-parser", NoParameters, parsed),
         ("inflight-load-producer", InflightLoadParameters, ledger),
     ]
+    served = (
+        "Answers of a gateway that reports who served get its address in x-conformance-test-served-endpoint."
+    )
     return [
-        PluginType(name, PluginKind.INERT, parameters, _nothing, f"Accepted, configures nothing. {why}")
-        for name, parameters, why in reasons
+        *(
+            PluginType(name, PluginKind.INERT, parameters, _nothing, f"Accepted, configures nothing. {why}")
+            for name, parameters, why in reasons
+        ),
+        PluginType(SERVED_VERIFIER, PluginKind.RESPONSE, NoParameters, _nothing, served),
     ]

@@ -32,6 +32,7 @@ class PluginKind(enum.StrEnum):
     PRODUCER = "producer"
     DISCOVERY = "discovery"
     DETECTOR = "saturation detector"  # also a filter, where a profile names it
+    RESPONSE = "answer of a gateway"  # read by the front door for gateways; decides nothing
     INERT = "inert"  # accepted for compatibility, means nothing here; its doc says why
 
 

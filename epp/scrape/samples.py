@@ -1,6 +1,5 @@
 """The samples of one page, as numbers of engines."""
 
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
@@ -9,7 +8,9 @@ from epp.scrape.exposition import Sample
 
 __all__ = ["EngineKey", "Samples"]
 
-_LARGEST: Final = sys.float_info.max  # NaN and infinity fail `0 <= value <= _LARGEST`
+# No count of requests or tokens and no time is larger. NaN and infinity fail `0 <= value <= _LARGEST`, and
+# sums of what passes are finite.
+_LARGEST: Final = 1e18
 # Ranks of one engine repeat what the engine says, and so do worker processes.
 _REPLICAS: Final = frozenset(("tp_rank", "pp_rank", "ep_rank", "moe_ep_rank", "pid"))
 
@@ -72,6 +73,9 @@ class Samples:
         numbers: dict[EngineKey, float] = {}
         for (key, _), value in parts.items():
             numbers[key] = numbers.get(key, 0.0) + value
+        if max(numbers.values(), default=0.0) > most:
+            self.rejected.add(field)
+            return {}
         return numbers
 
     def usable(self, field: str, samples: Sequence[Sample], most: float = _LARGEST) -> Sequence[Sample]:

@@ -108,6 +108,15 @@ def test_a_decision_is_judged_by_the_dearer_number_of_endpoints():
     assert "6b" not in found_bars
 
 
+def test_scraping_is_judged_at_the_full_rate():
+    found = Samples()
+    found.add("scrape-50ms", "epp", {"cores": 0.48, "pages_s": 1600.0})
+    found.add("scrape-idle", "epp", {"cores": 0.05, "pages_s": 200.0})
+    assert (bars(found)["8a"]["value"], bars(found)["8a"]["met"]) == (0.6, False)
+    assert bars(found)["8a"]["parts"] == {"pages a second": 1600.0}
+    assert (bars(found)["8b"]["value"], bars(found)["8b"]["met"]) == (0.05, True)
+
+
 def test_the_heavy_case_is_allowed_its_chunks_and_four_ms():
     found = Samples()
     found.add("sse512", "epp", {"cpu_us_chunk": 36.0})

@@ -25,7 +25,9 @@ def test_a_row_that_is_not_there_is_refused_by_name(only):
 
 def test_a_row_brings_the_workloads_it_is_compared_with():
     assert names({"1"}) == {"standard": ["1kb"]}
-    assert names({"2b"})["standard"][0] == "120kb"
+    assert names({"2b"}) == names({"2"})
+    assert names({"2"})["standard"][0] == "120kb"
+    assert len(names({"2"})["standard"]) == 5
     assert names({"9"}) == {"standard": ["sse512"], "heavy": ["heavy"]}
 
 

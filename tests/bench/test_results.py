@@ -67,6 +67,11 @@ def test_parts_that_were_not_measured_anew_stay():
     assert {bar["name"] for bar in merged["bars"]} == {"1", "2"}
 
 
+def test_a_whole_measurement_replaces_all_parts():
+    older = whole(settings={"runs": 1, "measured in parts": ["one day", "another"]})
+    assert results.merge(older, whole()) == whole()
+
+
 def test_a_router_left_out_this_time_keeps_its_figures():
     versions = {**facts()["versions"], "peers": {"b": "2.0"}}
     newer = whole(Samples(), versions=versions, peers={}, skipped={"a": "left out"})

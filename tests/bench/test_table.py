@@ -4,7 +4,7 @@ import pytest
 
 from bench.suite import results
 from bench.suite.page import BEGIN, END, PageError, with_block
-from bench.suite.table import markdown, number
+from bench.suite.table import markdown, number, remarks
 from tests.bench.results import facts, samples
 
 
@@ -30,6 +30,21 @@ def test_a_bar_has_its_ratios():
     assert lines[4] == (
         "| 1 | CPU a request, 1 KB, 32 connections, µs | 90 | ≤ 100 | yes | 20 | 4.50 | 160 | 0.56 |"
     )
+
+
+def test_it_says_when_parts_were_measured_at_other_times():
+    other = {**facts(), "settings": {"runs": 2, "measured in parts": ["one day", "another"]}}
+    assert "- Measured in parts: one day, another." in markdown(results.assemble(other, samples()))
+
+
+def test_parts_and_notes_stand_below_the_bars():
+    bars = [
+        {"name": "1"},
+        {"name": "8a", "parts": {"fast": 1999.6, "idle": None}, "note": "pages a second"},
+        {"name": "9", "note": "published elsewhere"},
+    ]
+    assert remarks(bars) == ["- 8a: fast 2,000, idle -; pages a second.", "- 9: published elsewhere.", ""]
+    assert remarks([{"name": "1"}]) == []
 
 
 def test_a_bar_that_is_missed_stands_out():

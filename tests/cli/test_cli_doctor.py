@@ -9,6 +9,8 @@ import pytest
 
 from epp.cli import main
 from epp.simserver import SimServer
+from tests.app.endpoint import ModelEndpoint
+from tests.certificates import Authority
 from tests.config.config_texts import HEAD
 
 CONFIG = HEAD + "plugins:\n- type: queue-scorer\n- type: prefix-cache-scorer\n"
@@ -147,3 +149,21 @@ async def test_an_invalid_configuration_is_a_configuration_error(write, capsys):
 async def test_a_timeout_is_a_positive_number(write, capsys, seconds):
     assert await doctor(f"--timeout={seconds}") == 2
     assert "is not a number of seconds above 0" in capsys.readouterr().err
+
+
+@pytest.mark.e2e
+async def test_endpoints_over_tls_are_asked_as_the_router_asks_them(write, capsys, tmp_path):
+    ca = Authority(tmp_path, "ours")
+    async with ModelEndpoint(ca.server(ca.issue())) as endpoint:
+        trusted = write("trusted.yaml", f"upstream: {{tls: {{ca: {ca.file}}}}}\n")
+        await doctor("--endpoint", endpoint.url, "--settings", trusted, "--format", "json")
+        known = json.loads(capsys.readouterr().out)
+        without = await doctor("--endpoint", endpoint.url, "--format", "json")
+        unknown = json.loads(capsys.readouterr().out)
+        write("faulty.yaml", "upstream: {tls: {ca: nowhere.pem}}\n")
+        faulty = await doctor("--endpoint", endpoint.url, "--settings", "faulty.yaml")
+
+    assert (without, faulty) == (3, 2)
+    assert "endpoint-unreachable" not in {finding["code"] for finding in known["findings"]}
+    assert "endpoint-unreachable" in {finding["code"] for finding in unknown["findings"]}
+    assert "upstream.tls" in capsys.readouterr().err

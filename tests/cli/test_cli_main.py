@@ -79,7 +79,8 @@ def test_version_is_the_packages(capsys):
 def test_an_unknown_command_is_told_with_the_known_ones(capsys):
     assert main(["chek"]) == 2
     assert capsys.readouterr().err == (
-        "epp: unknown command 'chek'; commands: serve, gateway, check, doctor, explain, sim-server, simulate, capacity, advise, demo, tour\n"
+        "epp: unknown command 'chek'; commands: serve, gateway, check, doctor, explain, sim-server, simulate, "
+        "capacity, advise, demo, tour\n"
     )
 
 

@@ -15,11 +15,12 @@ def test_the_conformance_suites_command_line_is_a_pickers():
 
     assert found.words == (
         "--pool-name=p",
+        "--kubernetes-namespace=ns",
         "--log-format=json",
         "--grpc-port=9002",
         "--grpc-health-port=9003",
     )
-    assert found.notices == ("--pool-namespace has no effect: Kubernetes is not read yet",)
+    assert found.notices == ()
     assert found.picker
 
 
@@ -50,6 +51,13 @@ def test_the_conformance_suites_command_line_is_a_pickers():
         ("--lora-info-metric=vllm:lora_requests_info", []),
         ("--enable-pprof", []),
         ("--health-checking=true", []),
+        (
+            "--pool-group inference.networking.x-k8s.io",
+            ["--kubernetes-pool-group=inference.networking.x-k8s.io"],
+        ),
+        ("--endpoint-selector app=vllm,tier=gpu", ["--kubernetes-selector=app=vllm,tier=gpu"]),
+        ("--endpoint-target-ports 8000,8001", ["--kubernetes-ports=8000,8001"]),
+        ("--kubeconfig=/k", ["--kubernetes-kubeconfig=/k"]),
     ],
 )
 def test_flags_become_ours_without_a_word(given, ours):
@@ -64,10 +72,6 @@ def test_flags_become_ours_without_a_word(given, ours):
     [
         ("--tracing", "--tracing has no effect: no traces are sent"),
         ("--zap-anything=3", "--zap-anything has no effect: it is the Go picker's logger's"),
-        (
-            "--pool-group inference.networking.k8s.io",
-            "--pool-group has no effect: Kubernetes is not read yet",
-        ),
         ("--emit-endpoint-scores", "--emit-endpoint-scores has no effect: scores stand in receipts"),
     ],
 )
@@ -81,7 +85,6 @@ def test_what_has_no_effect_is_told(given, notice):
 @pytest.mark.parametrize(
     "given",
     [
-        "--endpoint-selector app=vllm",
         "--lora-info-metric other",
         "--cache-info-metric other",
         "--model-server-metrics-port 9400",
@@ -158,12 +161,27 @@ def test_notices_go_to_standard_error(served, capsys):
     assert capsys.readouterr().err == "epp: --tracing has no effect: no traces are sent\n"
 
 
-def test_a_pool_without_endpoints_ends_with_2_and_says_why(served, capsys):
-    assert main(CONFORMANCE.split()) == 2
+def test_a_pool_that_is_named_is_read_from_kubernetes(served):
+    assert main(CONFORMANCE.split()) == 0
+
+    [settings] = served
+    assert (settings.kubernetes.pool, settings.kubernetes.namespace) == ("p", "ns")
+    assert settings.kubernetes.pool_group == "inference.networking.k8s.io"
+
+
+def test_with_endpoints_a_pools_name_is_only_a_name(served):
+    main(["--pool-name=p", "--endpoint=http://10.0.0.1:8000"])
+
+    [settings] = served
+    assert settings.kubernetes.pool is None
+
+
+def test_a_picker_that_nobody_tells_of_endpoints_ends_with_2(served, capsys):
+    assert main(["--grpc-port=9002"]) == 2
 
     told = capsys.readouterr().err
-    assert "the members of an InferencePool are not read from Kubernetes yet" in told
-    assert "--discovery-file" in told
+    assert "no endpoint is configured" in told
+    assert "--kubernetes-pool" in told
     assert served == []
 
 
@@ -185,5 +203,12 @@ def test_metric_names_of_the_command_line_reach_the_settings(served):
 def test_help_lists_every_flag_of_the_go_picker():
     text = help_text()
 
-    for name in ("grpc-port", "metrics-endpoint-auth", "endpoint-selector", "tls-cipher-suites", "v,"):
+    for name in (
+        "grpc-port",
+        "metrics-endpoint-auth",
+        "endpoint-selector",
+        "kubeconfig",
+        "tls-cipher-suites",
+        "v,",
+    ):
         assert f"--{name}" in text

@@ -582,3 +582,23 @@ def test_the_time_of_preparing_leaves_out_what_happened_between_its_steps():
             next(ticks)
 
     assert exchange.prepare_s < 20
+
+
+def test_of_many_prompts_the_first_64_are_looked_up_and_the_others_are_text_without_blocks():
+    pool = Pool(n=1)
+    batch = [f"{number % 1000:03} " * 64 for number in range(2048)]
+    pool.serve(batch)
+    exchange, _ = pool.send(batch, 2.0)
+    match = exchange.matches["gpu"]
+
+    assert (match.blocks(0), match.total_blocks) == (64 * 4, 64 * 4)
+    assert exchange.prompt_tokens == 2048 * 64
+    assert pool.index.tokens(0, pool.endpoint(1).slot) >= 2048 * 64 - 128
+
+
+def test_between_long_prompts_of_a_batch_others_have_their_turn():
+    pool = Pool(n=1)
+    body = json.dumps({"model": "m", "prompt": ["a" * 200_000] * 12}).encode()
+    exchange = pool.director.open(RequestHead("r", "POST", "/v1/completions"), 1.0)
+
+    assert len(list(pool.director.prepare(exchange, body, 1.0))) == 2 + 2  # reading; hashing 2.4 MB

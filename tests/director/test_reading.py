@@ -1,10 +1,14 @@
 """Requests whose bodies nobody reads."""
 
+import gzip
+
 import pytest
 
+from epp.director.reading import is_large, read_steps
 from epp.director.types import Failure, FailureKind, RequestHead
 from epp.endpoints.types import ModelInfo
 from epp.errors import ModelNotFoundError
+from epp.request import LARGE_BYTES
 from tests.director.core import Pool
 
 HEAD = RequestHead("req-1", "POST", "/v1/audio/transcriptions")
@@ -47,3 +51,42 @@ def test_what_was_written_of_an_unread_body_is_never_sent_again(pool, method):
 
     assert follows(written=True) is None
     assert follows(written=False) is not None
+
+
+def turns(path, body, **headers):
+    """How often others have their turn while a body is read, before it is hashed."""
+    return len(list(read_steps(RequestHead("r", "POST", path, headers), body, 1 << 26)))
+
+
+def test_a_large_body_is_decoded_and_parsed_in_steps():
+    plain = b'{"model":"m","prompt":"%b"}' % (b"a" * LARGE_BYTES)
+
+    assert turns("/v1/completions", plain) == 2
+    assert turns("/v1/completions", gzip.compress(plain), **{"content-encoding": "gzip"}) == 3
+    assert turns("/v1/files", plain) == 0
+
+
+def test_large_is_more_than_a_mebibyte_or_compressed():
+    head, coded = (
+        RequestHead("r", "POST", "/v1/x"),
+        RequestHead("r", "POST", "/v1/x", {"content-encoding": "gzip"}),
+    )
+
+    assert [
+        is_large(head, bytes(LARGE_BYTES)),
+        is_large(head, bytes(LARGE_BYTES + 1)),
+        is_large(coded, b""),
+    ] == [
+        False,
+        True,
+        True,
+    ]
+
+
+def test_a_large_body_is_prepared_like_a_small_one(pool):
+    text = "a" * LARGE_BYTES
+    large = pool.open({"model": "llama", "prompt": text})
+    small = pool.open({"model": "llama", "prompt": text[:500_000]})
+
+    assert large.chains.by_block_bytes[64][0][:100] == small.chains.by_block_bytes[64][0][:100]
+    assert large.body_bytes > LARGE_BYTES

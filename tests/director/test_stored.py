@@ -137,3 +137,11 @@ def test_an_id_that_comes_again_belongs_to_the_later_endpoint(pool):
     stored.note("resp_1", pool.endpoint(2), 1.0)
 
     assert stored.holder("resp_1", pool.core.table.pool, 2.0) is pool.endpoint(2)
+
+
+def test_an_id_of_more_than_256_characters_is_not_remembered(pool):
+    stored = StoredResponses()
+    stored.note("r" * 256, pool.endpoint(1), 1.0)
+    stored.note("r" * 257, pool.endpoint(1), 1.0)
+
+    assert len(stored) == 1

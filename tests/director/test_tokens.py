@@ -93,3 +93,14 @@ def test_intervals_with_two_models_or_unknown_prompts_teach_nothing():
 
     assert ratios.assumed("m")
     assert ratios.assumed("n")
+
+
+def test_between_two_scrapes_no_more_than_two_models_are_remembered():
+    ratios = TokenRatios()
+    counters = CounterRatios(ratios)
+    counters.scraped(0, EndpointMetrics(prompt_tokens_total=0.0), 0)
+    for number in range(100):
+        counters.sent(0, f"made-up-{number}", 400)
+    counters.scraped(0, EndpointMetrics(prompt_tokens_total=100.0), 0)
+
+    assert ratios.models() == {}

@@ -3,7 +3,7 @@
 import pytest
 
 from epp.director.types import EndReason
-from epp.director.unobserved import FIRST_GUESS_S, SETTLE_S
+from epp.director.unobserved import FIRST_GUESS_S, ON_ITS_WAY_S, SETTLE_S
 from epp.endpoints.types import EndpointMetrics
 from tests.director.core import Pool
 
@@ -65,7 +65,7 @@ def test_a_scrape_that_shows_nothing_ends_it():
     pool = Pool(n=1)
     sent(pool, 1.0)
 
-    scraped(pool, 1.0 + SETTLE_S, running=0)
+    scraped(pool, 1.0 + ON_ITS_WAY_S, running=0)
 
     assert counted(pool) == (0, 0)
 
@@ -74,9 +74,21 @@ def test_a_scrape_says_nothing_of_a_request_that_may_not_have_been_there():
     pool = Pool(n=1)
     sent(pool, 1.0)
 
-    scraped(pool, 1.0 + SETTLE_S - 0.01, running=0)
+    scraped(pool, 1.0 + ON_ITS_WAY_S - 0.01, running=0)
 
     assert counted(pool) == (1, 1)
+
+
+def test_without_an_answers_head_a_request_gets_longer_to_be_there():
+    pool = Pool(n=1)
+    exchange, _ = pool.send(PROMPT, 1.0)
+    pool.director.on_unobserved(exchange, 1.0)
+
+    scraped(pool, 1.0 + SETTLE_S - 0.01, running=0)
+    before = counted(pool)
+    scraped(pool, 1.0 + SETTLE_S, running=0)
+
+    assert (before, counted(pool)) == ((1, 1), (0, 0))
 
 
 def test_a_scrape_keeps_as_many_as_it_shows_and_the_youngest():

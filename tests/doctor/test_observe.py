@@ -7,9 +7,12 @@ import pytest
 
 from epp.clock import ManualClock
 from epp.doctor import ObserveOptions
+from epp.doctor.observation import Answer, read_observation
 from epp.doctor.observe import observe, observe_all
 from epp.endpoints.types import EndpointSpec
 from epp.http import ErrorKind, FetchError, Response, UpstreamFailure
+from epp.scrape import CoreNames
+from epp.scrape.engines import Selector
 from tests.doctor.builders import IDLE
 
 ANSWERS = {
@@ -154,3 +157,17 @@ async def test_slow_endpoints_are_told_by_name_and_results_keep_their_order():
 
     assert told == [["10.0.0.1:8000"]]
     assert [seen.address for seen in pool] == ["10.0.0.1:8000", "10.0.0.2:8000"]
+
+
+async def test_configured_names_of_metrics_are_read_as_the_router_reads_them():
+    names = CoreNames(waiting=Selector("my:waiting"))
+    seen = read_observation(
+        EndpointSpec("http", "10.0.0.1", 8000),
+        health=Answer(200),
+        page=Answer(200, b"my:waiting 3\nvllm:num_requests_waiting 5\n"),
+        models_list=Answer(200, b"{}"),
+        version_page=Answer(200, b"{}"),
+        names=names,
+    )
+
+    assert seen.metrics.waiting == 3.0

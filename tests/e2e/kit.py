@@ -2,17 +2,20 @@
 
 import asyncio
 import contextlib
-import gc
 import itertools
 import json
 import logging
 import os
 import signal
 import socket
+import ssl
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
+from unittest import mock
 
 import httpx
 from prometheus_client.parser import text_string_to_metric_families
@@ -44,8 +47,14 @@ async def eventually(condition: Callable[[], object | Awaitable[object]]) -> obj
             await asyncio.sleep(0.01)
 
 
+one_context = cache(
+    ssl.create_default_context
+)  # reading the system's authorities takes longer than a request
+
+
 def new_client(url: str, **options: object) -> httpx.AsyncClient:
     """A client that no proxy of the environment gets in the way of."""
+    options = {"verify": one_context()} | options
     return httpx.AsyncClient(base_url=url, trust_env=False, timeout=PATIENCE_S, **options)
 
 
@@ -104,13 +113,16 @@ async def running_router(
 ) -> AsyncIterator[Router]:
     """`serve` in the running loop, one at a time, since it takes the process's signals.
 
-    What else it does to the process (log handlers, frozen objects) is undone.
+    What else it does to the process (log handlers) is undone; the collection at its start, which looks at all that
+    this process of tests has loaded and takes longer than a test, is left out.
     """
+    no_collector = SimpleNamespace(collect=lambda: 0, freeze=lambda: None)
     handlers, level = logging.root.handlers[:], logging.root.level
     started: asyncio.Future[Started] = asyncio.get_running_loop().create_future()
     serving = asyncio.create_task(serve_async(settings, config, started.set_result, shadow=shadow))
     try:
-        await asyncio.wait({serving, started}, return_when=asyncio.FIRST_COMPLETED)
+        with mock.patch("epp.app.server.gc", no_collector):
+            await asyncio.wait({serving, started}, return_when=asyncio.FIRST_COMPLETED)
         if serving.done():
             serving.result()
         urls = started.result()
@@ -120,7 +132,6 @@ async def running_router(
         while not serving.done():  # the first signal drains, the second stops
             signal.raise_signal(signal.SIGTERM)
             await asyncio.wait({serving}, timeout=0.01)
-        gc.unfreeze()
         logging.root.handlers[:] = handlers
         logging.root.setLevel(level)
 

@@ -1,15 +1,28 @@
 """`epp gateway`: Envoy in front, epp deciding over ext_authz."""
 
 import asyncio
+import contextlib
 import json
+import logging
 import os
 import signal
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from tests.e2e.kit import eventually, free_port, new_client
+from epp.app.standalone import EnvoyError, StandaloneOptions, serve_standalone_async
+from epp.config import Settings
+from epp.config.security_settings import TlsSettings
+from epp.config.settings import AccessLogSettings, DiscoverySettings
+from epp.endpoints.spec import parse_endpoints
+from epp.gateway.standalone.bootstrap import BootstrapOptions, assignment, bootstrap
+from tests.certificates import Authority
+from tests.director.core import Pool
+from tests.e2e.kit import DEFAULT_CONFIG, eventually, free_port, new_client
+from tests.envoy.kit import envoy_binary, running_envoy
 
+ADMIN = {"socket_address": {"address": "127.0.0.1", "port_value": 0}}
 BODY = {"model": "m", "prompt": "Hello"}
 STREAM = BODY | {"stream": True}
 
@@ -17,8 +30,8 @@ STREAM = BODY | {"stream": True}
 class Standalone:
     """A running `epp gateway`, with clients of both ports."""
 
-    def __init__(self, process, client, admin):
-        self.process = process
+    def __init__(self, serving, client, admin):
+        self.serving = serving
         self.client = client
         self.admin = admin
 
@@ -37,18 +50,62 @@ class Standalone:
         return sum(e["requests"] for e in state)
 
 
+@contextlib.asynccontextmanager
+async def running(settings):
+    """`epp gateway` in the running loop; what it does to the process is undone."""
+    handlers, level = logging.root.handlers[:], logging.root.level
+    started = asyncio.get_running_loop().create_future()
+    options = StandaloneOptions(envoy_binary(), 1)
+    serving = asyncio.create_task(
+        serve_standalone_async(settings, DEFAULT_CONFIG, options, started.set_result)
+    )
+    try:
+        await asyncio.wait({serving, started}, return_when=asyncio.FIRST_COMPLETED)
+        if serving.done():
+            serving.result()
+        yield serving, started.result()
+    finally:
+        while not serving.done():  # the first signal drains, the second stops
+            signal.raise_signal(signal.SIGTERM)
+            await asyncio.wait({serving}, timeout=0.05)
+        logging.root.handlers[:] = handlers
+        logging.root.setLevel(level)
+
+
 @pytest.fixture
-def standalone(spawn, stack, servers):
-    async def start(count=2, *, backends=None, arguments=()):
+def standalone(stack, servers, tmp_path):
+    """Starts it in front of servers, with settings by name."""
+
+    async def start(count=2, *, backends=None, **changes):
         backends = await servers(count) if backends is None else backends
-        endpoints = [word for server in backends for word in ("--endpoint", server.url)]
-        ports = ("--port", "0", "--admin-port", str(free_port()), "--concurrency", "1")
-        process = await spawn("gateway", "--host", "127.0.0.1", *ports, *endpoints, *arguments)
-        client = await stack.enter_async_context(new_client(await process.url()))
-        admin = await stack.enter_async_context(new_client(await process.url("admin_url")))
-        gate = Standalone(process, client, admin)
+        settings = Settings(
+            host="127.0.0.1",
+            port=0,
+            admin_port=free_port(),
+            endpoint=parse_endpoints([server.url for server in backends]),
+            drain_timeout_s=10.0,
+            access_log=AccessLogSettings(file=str(tmp_path / "access.log")),
+        )
+        serving, urls = await stack.enter_async_context(running(replace(settings, **changes)))
+        client = await stack.enter_async_context(new_client(urls.url, verify=False))
+        admin = await stack.enter_async_context(new_client(urls.admin_url, verify=False))
+        gate = Standalone(serving, client, admin)
         await eventually(lambda: known(gate))
         return backends, gate
+
+    return start
+
+
+@pytest.fixture
+def process(spawn, stack, servers):
+    """Starts it as a process in front of one server."""
+
+    async def start():
+        [server] = await servers(1)
+        ports = ("--port", "0", "--admin-port", str(free_port()), "--concurrency", "1")
+        started = await spawn("gateway", "--host", "127.0.0.1", *ports, "--endpoint", server.url)
+        await started.url()
+        return started
 
     return start
 
@@ -98,7 +155,7 @@ async def test_streams_are_relayed_as_they_come_and_end_with_usage(standalone):
 
 
 async def test_refusals_reach_the_client_and_epps_own_routes_are_served(standalone):
-    [server], gate = await standalone(1, arguments=("--max-inflight-per-endpoint", "1"))
+    [server], gate = await standalone(1, max_inflight_per_endpoint=1)
 
     async with gate.client.stream("POST", "/v1/completions", json=STREAM) as answer:
         await anext(answer.aiter_lines())
@@ -134,7 +191,7 @@ async def test_endpoints_that_come_are_used(standalone, servers, tmp_path):
     first, second = await servers(2)
     file = tmp_path / "endpoints.yaml"
     file.write_text(f"endpoints:\n- {first.url}\n")
-    _, gate = await standalone(backends=[], arguments=("--discovery-file", str(file)))
+    _, gate = await standalone(backends=[], discovery=DiscoverySettings(file=str(file), file_interval_s=0.01))
 
     before = await gate.ask()
     (tmp_path / "new").write_text(f"endpoints:\n- {second.url}\n")
@@ -146,6 +203,19 @@ async def test_endpoints_that_come_are_used(standalone, servers, tmp_path):
 
 async def _served_by(gate, server):
     return (await gate.ask()).json().get("server") == server.address
+
+
+async def test_nobody_to_send_to_is_epps_503_and_no_guess_of_envoys(standalone, tmp_path):
+    file = tmp_path / "endpoints.yaml"
+    file.write_text("endpoints: []\n")
+    found = DiscoverySettings(file=str(file), file_interval_s=0.01)
+    _, gate = await standalone(backends=[], discovery=found)
+
+    answer = await gate.ask()
+
+    assert answer.status_code == 503
+    assert answer.headers["x-llm-d-request-dropped-reason"] == "rejected-no-endpoints"
+    assert answer.json()["error"]["code"] == "no_endpoints"
 
 
 async def test_a_client_that_leaves_ends_its_request(standalone):
@@ -166,48 +236,68 @@ async def test_a_drain_lets_streams_end(standalone):
     async with gate.client.stream("POST", "/v1/completions", json=STREAM) as answer:
         lines = answer.aiter_lines()
         await anext(lines)
-        gate.process.signal(signal.SIGTERM)
+        signal.raise_signal(signal.SIGTERM)
         await eventually(lambda: _not_ready(gate))
         server.go.set()
         rest = [line async for line in lines if line]
 
     assert rest[-1] == "data: [DONE]"
-    assert await gate.process.ended() == 0
+    await gate.serving
 
 
 async def _not_ready(gate):
     return (await gate.admin.get("/readyz")).status_code == 503
 
 
-async def test_envoy_does_not_outlive_epp(standalone):
-    _, gate = await standalone(1)
-    children = _children(gate.process.process.pid)
+async def test_tls_is_spoken_with_the_certificate_given(standalone, tmp_path):
+    pair = Authority(tmp_path, "ca").issue()
+    _, gate = await standalone(1, tls=TlsSettings(cert=pair.cert, key=pair.key))
 
-    gate.process.process.kill()
-    await gate.process.ended()
+    assert (await gate.ask()).status_code == 200
+    assert gate.client.base_url.scheme == "https"
+
+
+async def test_envoy_does_not_outlive_epp(process):
+    epp = await process()
+    children = _children(epp.process.pid)
+
+    epp.process.kill()
+    await epp.ended()
 
     assert len(children) == 1
     await eventually(lambda: not Path(f"/proc/{children[0]}").exists())
 
 
-async def test_epp_ends_when_envoy_does(standalone):
-    _, gate = await standalone(1)
+async def test_epp_ends_when_envoy_does(process):
+    epp = await process()
 
-    os.kill(_children(gate.process.process.pid)[0], signal.SIGKILL)
+    os.kill(_children(epp.process.pid)[0], signal.SIGKILL)
 
-    assert await gate.process.ended() == 1
-    assert "epp: Envoy ended with status -9" in gate.process.stderr
+    assert await epp.ended() == 1
+    assert "epp: Envoy ended with status -9" in epp.stderr
 
 
 def _children(pid):
     return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
-async def test_a_port_that_is_taken_ends_with_1(servers, spawn):
+async def test_a_port_that_is_taken_is_an_error(servers, standalone):
     [server] = await servers(1)
-    port = server.address.rpartition(":")[2]
-    admin = ("--admin-port", str(free_port()))
-    process = await spawn("gateway", "--host", "127.0.0.1", "--port", port, *admin, "--endpoint", server.url)
 
-    assert await process.ended() == 1
-    assert "Envoy ended with status" in process.stderr
+    with pytest.raises(EnvoyError, match="Envoy ended with status"):
+        await standalone(backends=[server], port=int(server.address.rpartition(":")[2]))
+
+
+async def test_without_epp_the_fallback_policy_chooses(servers, stack, tmp_path):
+    backends = await servers(2)
+    pool = Pool(n=0)
+    pool.core.upkeep.sync_endpoints(parse_endpoints([server.url for server in backends]), 1.0)
+    options = BootstrapOptions("127.0.0.1", 0, str(tmp_path), 1 << 20, [])
+    (tmp_path / "endpoints.json").write_text(json.dumps(assignment(pool.core.table.pool.endpoints)))
+    config = bootstrap(options) | {"admin": {"address": ADMIN}}
+    envoy = await stack.enter_async_context(running_envoy(tmp_path, config))
+
+    answers = [await envoy.client.post("/v1/completions", json=BODY) for _ in range(4)]
+
+    assert [a.status_code for a in answers] == [200] * 4
+    assert [len(server.asked) for server in backends] == [2, 2]

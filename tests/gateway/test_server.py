@@ -138,6 +138,23 @@ async def test_a_body_that_does_not_come_in_time_is_408(serve):
     assert code is grpc.StatusCode.OK
 
 
+async def test_the_time_for_the_body_does_not_cut_an_answer_that_is_being_written(serve):
+    stage = Stage(n=1, options={"limits": {"body_timeout_s": 0.05, "max_body_bytes": 64 << 20}})
+    server = await serve(stage)
+    body = b'{"model": "m", "prompt": "%s"}' % (b"x" * (8 << 20))
+
+    async with channel_to(server.port) as channel:
+        call = process(channel)
+        await call.write(request_headers())
+        await call.write(request_body(body, end=True))
+        await asyncio.sleep(0.2)  # the picker has more to write than fits on its way
+        answers = [told(await call.read()) for _ in range(1 + -(-len(body) // 62_000))]
+
+    assert answers[0].metadata == "10.0.0.1:8000"
+    assert answers[-1].piece[1]
+    assert sum(len(answer.piece[0]) for answer in answers[1:]) == len(body)
+
+
 async def test_the_time_for_the_body_does_not_bound_the_answer(serve):
     stage = Stage(n=1, options={"limits": {"body_timeout_s": 0.2}})
     server = await serve(stage)
@@ -167,7 +184,7 @@ async def test_a_message_may_be_as_long_as_a_body(serve):
 
 
 async def test_hundreds_of_streams_may_be_open_at_a_time(serve):
-    stage = Stage(n=1)
+    stage = Stage(n=1, options={"limits": {"body_timeout_s": 60.0}})
     server = await serve(stage)
 
     async with channel_to(server.port) as channel:

@@ -1,6 +1,6 @@
 """A pool with its state, decisions and records for tests."""
 
-import dataclasses
+import msgspec
 
 from epp.clock import ManualClock
 from epp.director.record import RequestRecord
@@ -131,7 +131,7 @@ class World:
 
     def record(self, number: int = 0, **fields) -> RequestRecord:
         """A streamed chat of 812 ms that endpoint `number` answered."""
-        return dataclasses.replace(
+        return msgspec.structs.replace(
             RequestRecord(
                 request_id="req-1",
                 method="POST",

@@ -1,8 +1,8 @@
 """The access log's lines, in both shapes."""
 
-import dataclasses
 import json
 
+import msgspec
 import pytest
 
 from epp.clock import ManualClock
@@ -173,7 +173,7 @@ def test_slots_with_gaps_are_found(world):
 
 def test_a_decision_without_candidates_has_none(world):
     empty = ProfileResult("default", (), (), (), [], iter(()))
-    decision = dataclasses.replace(world.decision(), primary=empty)
+    decision = msgspec.structs.replace(world.decision(), primary=empty)
 
     line = access_line(world.record(decision=decision), "t")
 

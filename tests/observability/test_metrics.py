@@ -1,8 +1,8 @@
 """What the metrics page shows."""
 
-import dataclasses
 import platform
 
+import msgspec
 import pytest
 from prometheus_client import Gauge
 from prometheus_client.parser import text_string_to_metric_families
@@ -396,7 +396,7 @@ def test_a_record_without_decision_or_endpoint_in_the_pool_has_no_match(world):
 def test_model_labels_are_capped_and_known_models_never_displaced(world):
     record = world.record(target_model="", endpoint=None, status=404)
     for n in range(5000):
-        world.metrics.observe(dataclasses.replace(record, model=f"random-{n}"))
+        world.metrics.observe(msgspec.structs.replace(record, model=f"random-{n}"))
     world.metrics.observe(world.record())
 
     labels = world.samples("inference_objective_request_total")

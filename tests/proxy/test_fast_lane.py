@@ -127,6 +127,18 @@ async def test_an_idle_connection_keeps_nothing_of_its_last_request():
         assert (connection.cycle, connection._serving) == (None, None)
 
 
+async def test_a_long_answer_does_not_hold_the_body_of_its_request():
+    async with new_stage(lane="fast") as s, await s.client() as client:
+        await client.send(post())
+        endpoint = await s.upstream.accept()
+        await endpoint.request()
+        [request] = s.relay._active
+        assert request._executions._request is not None
+        await endpoint.send(SSE_HEAD + chunk(b"1"))
+        await client.read_head()
+        assert request._executions._request is None
+
+
 async def test_an_answer_waits_for_a_client_that_still_has_the_last_one_to_read():
     async with new_stage(lane="fast") as s, await s.client() as client:
         await client.send(post())

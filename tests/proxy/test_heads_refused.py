@@ -35,6 +35,8 @@ REFUSED = {
     "content-length in a trailer": b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nContent-Length: 5\r\n\r\n",
     "no host": b"GET / HTTP/1.1\r\n\r\n",
     "two hosts": b"GET / HTTP/1.1\r\nHost: x\r\nHost: y\r\n\r\n",
+    "a host that is a list": b"GET / HTTP/1.1\r\nHost: x, y\r\n\r\n",
+    "an asterisk for GET": b"GET * HTTP/1.1\r\nHost: x\r\n\r\n",
     "HTTP/2.0": b"GET / HTTP/2.0\r\nHost: x\r\n\r\n",
     "HTTP/2 preface": b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
     "HTTP/0.9": b"GET /\r\n\r\n",

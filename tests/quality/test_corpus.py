@@ -5,8 +5,11 @@ import re
 
 import pytest
 
+from tests.quality.corpus_table import PAGE as PATH
+from tests.quality.corpus_table import files_of, with_files
+
 ROOT = pathlib.Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "corpus.md").read_text()
+PAGE = PATH.read_text()
 FILES = {path.name for path in (ROOT / "tests" / "regressions").glob("test_*.py")}
 MOST_NOT_OURS = 25
 
@@ -29,11 +32,6 @@ def files_in(text: str) -> set[str]:
     return set(re.findall(r"`(test_\w+\.py)`", text))
 
 
-def names(file: str, row: str) -> bool:
-    """Whether the name of `file` carries `row`; T1 is t01 there."""
-    return f"_{row[0].lower()}{int(row[1:]):02}_" in file.replace(".", "_")
-
-
 def test_there_are_171_rows_and_each_has_one_line():
     assert len(ids()) == int(_RANGES[2]) == 171
     assert [row for row, _ in _LINES if row[0] != "T"] == ids()
@@ -50,7 +48,7 @@ def test_a_line_says_what_became_of_its_row(row):
 
     if kind == "later":
         assert rest.strip() in later_parts()
-        assert [file for file in FILES if names(file, row)] == []
+        assert files_of(row) == []
     elif kind == "not ours":
         assert rest.strip()
     else:
@@ -58,7 +56,12 @@ def test_a_line_says_what_became_of_its_row(row):
         assert files_in(here)
         assert files_in(here) - FILES == set()
         # A behaviour may be tested by the file of a row that says the same.
-        assert row[0] == "T" or {file for file in FILES if names(file, row)} == files_in(here)
+        assert row[0] == "T" or set(files_of(row)) == files_in(here)
+
+
+def test_the_files_are_those_that_are_named_after_the_rows():
+    """`python -m tests.quality.corpus_table` writes them."""
+    assert with_files(PAGE) == PAGE
 
 
 def test_few_rows_are_not_ours():

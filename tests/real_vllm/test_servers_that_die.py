@@ -74,6 +74,12 @@ class Crowd:
             sent.chunks += 1
             sent.complete = event.choices[0].finish_reason == "length"
 
+    def all_alive(self):
+        """No request has failed so far."""
+        failed = [sent.error for sent in (*self.plain, *self.streams) if sent.error is not None]
+        assert not failed, failed
+        return True
+
     async def all_streams_begun(self):
         """Every stream has brought something."""
         await eventually(lambda: all(sent.chunks for sent in self.streams), "every stream has begun")
@@ -101,7 +107,10 @@ async def outage(router, client, servers, strike, *, plain, streams, late, waiti
     """
     crowd = Crowd(client)
     crowd.send_plain(plain)
-    await eventually(lambda: router.metric("epp_inflight_requests") == plain, "every request was sent on")
+    await eventually(
+        lambda: crowd.all_alive() and router.metric("epp_inflight_requests") == plain,
+        "every request was sent on",
+    )
     survivor, victim = sorted(servers, key=lambda server: in_flight(router, server))
     crowd.send_streams(streams)
     await crowd.all_streams_begun()

@@ -54,8 +54,8 @@ async def recorder(stack: AsyncExitStack):
 async def scripted(stack: AsyncExitStack):
     """Starts `count` endpoints whose answers the test writes byte by byte."""
 
-    async def start(count=1):
-        return [await stack.enter_async_context(Scripted()) for _ in range(count)]
+    async def start(count=1, **options):
+        return [await stack.enter_async_context(Scripted(**options)) for _ in range(count)]
 
     return start
 

@@ -25,8 +25,19 @@ def test_a19_a_prompt_of_5_mib_is_hashed_in_steps_of_a_mebibyte():
     steps = len(list(pool.director.prepare(exchange, body, 1.0)))
     all_steps = len(list(uncapped.director.prepare(uncapped.director.open(exchange.head, 1.0), body, 1.0)))
 
-    assert steps == 0  # by default no more than 131,072 tokens are hashed: half a mebibyte
-    assert all_steps >= 4
+    assert steps == 2  # reading it; no more than 131,072 tokens are hashed by default, half a mebibyte
+    assert all_steps >= 6
+
+
+def test_a19_a_batch_of_2048_inputs_is_looked_up_by_its_first_64():
+    pool = Pool(n=1)
+    inputs = {"model": "m", "input": [f"{number % 1000:03} " * 64 for number in range(2048)]}
+    exchange = pool.open(inputs, path="/v1/embeddings")
+    pool.director.pick(exchange, 1.0)
+
+    assert len(exchange.chains.by_block_bytes[64]) == 64
+    assert len(exchange.hold.touches) == 2 * 64  # a view each
+    assert exchange.prompt_tokens == 2048 * 64
 
 
 async def test_a19_clients_that_leave_all_at_once_leave_nothing_and_the_probe_is_answered(theatre):

@@ -6,6 +6,8 @@ A thousand requests of every ending leave every count of running work at zero, a
 import asyncio
 from collections import Counter
 
+import pytest
+
 from epp.compose import CoreOptions
 from epp.director.director import Limits
 from epp.director.types import EndReason, Failure, FailureKind
@@ -103,6 +105,52 @@ async def test_own_refusals_and_relayed_answers_are_one_record_each(scripted, ro
     assert await router.sample("llm_d_epp_response_size_bytes_count") == 1
 
 
+UPGRADE = (
+    b"GET /v1/realtime?model=m HTTP/1.1\r\nHost: r\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+    b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+)
+SWITCH = b"HTTP/1.1 101 Switching Protocols\r\nconnection: Upgrade\r\nupgrade: websocket\r\n\r\n"
+UPLOAD = b"POST /v1/files HTTP/1.1\r\nHost: r\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n"
+
+
+async def nothing_in_flight(router):
+    return await in_flight(router) == 0 and await router.sample("epp_endpoint_inflight_requests") == 0
+
+
+@pytest.mark.parametrize("leaves", ["client", "endpoint"])
+async def test_a_websocket_and_an_upload_are_counted_to_their_end_whoever_ends_them(scripted, route, leaves):
+    [endpoint] = await scripted(reads_bodies=False)
+    router = await route(endpoint)
+    await router.know("m")
+    ends = []
+    for start in (UPGRADE, UPLOAD):
+        client = await raw_client(router)
+        await client.send(start)
+        call = await endpoint.call()
+        if start is UPGRADE:
+            await call.send(SWITCH)
+            await client.read_until(b"\r\n\r\n")
+        assert await in_flight(router) == 1
+        if leaves == "client":
+            client.leave()
+            await call.closed_by_router()
+        else:
+            call.reset()
+            await client.read_to_end()
+            client.leave()
+        await eventually(lambda: nothing_in_flight(router))
+        [decision] = await router.decisions(1)
+        ends.append(decision["reason"])
+
+    assert (
+        ends
+        == {
+            "client": ["client_disconnected", "client_disconnected"],
+            "endpoint": ["upstream_aborted", "rejected"],
+        }[leaves]
+    )
+
+
 async def test_every_phase_in_which_a_client_may_leave_ends_at_zero(theatre):
     endpoint, router = theatre
     body = b'{"model":"m","stream":true}'
@@ -124,9 +172,6 @@ async def test_every_phase_in_which_a_client_may_leave_ends_at_zero(theatre):
         getattr(await endpoint.call(), fault)()
         assert (await asking).status_code == 502
 
-    async def nothing():
-        return await in_flight(router) == 0 and await router.sample("epp_endpoint_inflight_requests") == 0
-
-    await eventually(nothing)
+    await eventually(lambda: nothing_in_flight(router))
     assert await router.sample("epp_endpoint_inflight_uncached_tokens") == 0
     assert await router.sample("llm_d_epp_request_running") == 0

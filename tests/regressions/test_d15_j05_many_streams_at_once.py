@@ -1,7 +1,9 @@
 """D15 (SG i13894): 503 for many while the workers lived, from a pool of 100. J05 (PS i448): dead above 1,000 users."""
 
 import asyncio
+import resource
 
+from epp.app.open_files import open_files_limit, raise_open_files_limit
 from epp.config.settings import UpstreamSettings
 from tests.proxy.upstream import LAST_CHUNK, SSE_HEAD, chunk
 from tests.regressions.kit import in_flight, post, raw_client
@@ -74,3 +76,15 @@ async def test_j05_above_the_limit_of_requests_it_is_503_and_below_it_goes_on(sc
     assert (refused.status_code, refused.headers[REASON]) == (503, "rejected-router-overloaded")
     assert refused.headers["retry-after"] == "1"
     assert (await later).status_code == 200
+
+
+def test_j05_the_usual_soft_limit_of_1024_open_files_is_raised():
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(1024, hard), hard))
+    try:
+        raise_open_files_limit()
+        raised = open_files_limit()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+    assert raised == hard or raised > 1024

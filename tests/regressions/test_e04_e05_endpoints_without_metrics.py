@@ -1,6 +1,8 @@
 """E04 (AX i547): a pod without metrics raised in routing. E05 (LR i2822): one never scraped looked idle, and won."""
 
-from epp.endpoints.types import EndpointMetrics
+import pytest
+
+from epp.endpoints.types import EndpointMetrics, ModelInfo
 from epp.scrape.page import PageReader
 from tests.director.core import Pool
 
@@ -45,6 +47,43 @@ def test_e05_one_that_was_never_scraped_does_not_win_the_metric_terms():
     assert columns["queue-scorer"] == [0.0, 1.0, 0.0]
     assert [round(value, 6) for value in columns["kv-cache-utilization-scorer"]] == [0.2, 0.9, 0.2]
     assert target == "10.0.0.2:8000"
+
+
+WORST = EndpointMetrics(
+    waiting=200.0,
+    running=200.0,
+    kv_usage=1.0,
+    running_adapters=("x", "y"),
+    waiting_adapters=("z",),
+    max_adapters=2,
+)
+IDLE = EndpointMetrics(waiting=0.0, running=0.0, kv_usage=0.0, running_adapters=("a",), max_adapters=2)
+
+
+@pytest.mark.parametrize("told", [WORST, IDLE], ids=["worst", "idle"])
+@pytest.mark.parametrize(
+    "scorer",
+    [
+        "queue-scorer",
+        "running-requests-size-scorer",
+        "kv-cache-utilization-scorer",
+        "load-aware-scorer",
+        "lora-affinity-scorer",
+    ],
+)
+def test_e05_for_no_scorer_is_what_is_unknown_better_than_what_is_known(scorer, told):
+    one = LOAD_ALONE.partition("plugins:")[0] + f"plugins: [{{type: {scorer}}}]\n"
+    pool = Pool(n=2, config=one)
+    e = pool.endpoint(2)
+    models = (ModelInfo("m"), ModelInfo("a", parent="m"))
+    pool.core.upkeep.on_models(e.address, e.incarnation, models, 1.0)
+    scrape(pool, 2, told)
+    exchange, _ = pool.send("a", 1.0, model="a")
+    [column] = exchange.decision.primary.columns
+    unknown, known = list(column.scores)
+
+    assert unknown <= 0.5
+    assert unknown <= known
 
 
 def test_e05_where_nobody_was_scraped_all_are_equal_and_the_ledger_decides():

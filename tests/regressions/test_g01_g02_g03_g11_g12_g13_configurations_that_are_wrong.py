@@ -38,6 +38,12 @@ FAULTY = {
     "unknown key": (QUEUE + "nothing: 1\n", "nothing"),
     "unknown gate": (QUEUE + "featureGates: [nothing]\n", "featureGates[0]"),
     "gate with a value": (QUEUE + "featureGates: [flowControl=qwerty]\n", "featureGates[0]"),
+    "two profiles for one handler": (
+        QUEUE
+        + "schedulingProfiles:\n- {name: a, plugins: [{pluginRef: queue-scorer}]}\n"
+        + "- {name: b, plugins: [{pluginRef: queue-scorer}]}\n",
+        "schedulingProfiles",
+    ),
     "block size 0": ("plugins: [{type: prefix-cache-scorer, parameters: {blockSize: 0}}]\n", "blockSize"),
     "block size -1": ("plugins: [{type: prefix-cache-scorer, parameters: {blockSize: -1}}]\n", "blockSize"),
     "capacity 0": (
@@ -63,6 +69,16 @@ def test_g01_g03_a_fault_is_named_with_its_key(name):
     [problem] = problems(text)
 
     assert key in problem
+
+
+def test_g01_scorers_that_wait_for_each_others_views_are_both_named():
+    scorer = "{{type: prefix-cache-scorer, name: {}, parameters: {{prefixMatchInfoProducerName: {}}}}}"
+    found = problems(f"plugins: [{scorer.format('a', 'b')}, {scorer.format('b', 'a')}]\n")
+
+    assert [problem.partition(" ")[0] for problem in found] == [
+        "plugins[0].parameters.prefixMatchInfoProducerName",
+        "plugins[1].parameters.prefixMatchInfoProducerName",
+    ]
 
 
 def test_g01_all_faults_are_told_and_not_the_first_alone():

@@ -6,8 +6,10 @@ import signal
 from tests.regressions.kit import post, raw_client
 
 
-async def test_readiness_fails_at_once_what_comes_is_served_and_streams_end_as_they_should(theatre):
-    endpoint, router = theatre
+async def test_readiness_fails_at_once_what_comes_is_served_and_streams_end_as_they_should(scripted, route):
+    [endpoint] = await scripted()
+    router = await route(endpoint, drain_timeout_s=60.0)
+    await router.know("m")
     clients = [await raw_client(router) for _ in range(5)]
     calls = []
     for client in clients:

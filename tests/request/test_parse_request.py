@@ -5,7 +5,7 @@ import json
 import pytest
 
 from epp.errors import BadRequestError
-from epp.request import Api, InferenceRequest, Prompt, parse_request
+from epp.request import LARGE_BYTES, Api, InferenceRequest, Prompt, parse_request, parse_steps
 
 PROMPT_APIS = [api for api in Api if api is not Api.OTHER]
 
@@ -270,3 +270,60 @@ def test_a_million_token_ids_are_a_prompt():
 )
 def test_the_response_that_a_request_continues_is_read(body, stored):
     assert parse_request(Api.RESPONSES, body).stored_response == stored
+
+
+def test_a_model_of_1024_characters_is_a_name_and_a_longer_one_is_refused():
+    assert parse_request(Api.CHAT, b'{"model":"%b"}' % (b"m" * 1024)).model == "m" * 1024
+
+    with pytest.raises(BadRequestError, match="model is longer than 1024 characters") as caught:
+        parse_request(Api.CHAT, b'{"model":"%b"}' % (b"m" * 1025))
+    assert caught.value.param == "model"
+
+
+def test_an_id_that_no_response_can_have_is_none():
+    assert (
+        parse_request(Api.RESPONSES, b'{"previous_response_id":"%b"}' % (b"r" * 256)).stored_response
+        == "r" * 256
+    )
+    assert (
+        parse_request(Api.RESPONSES, b'{"previous_response_id":"%b"}' % (b"r" * 257)).stored_response is None
+    )
+
+
+def in_steps(api, body):
+    """The request, and how often others had their turn."""
+    steps, turns = parse_steps(api, body), 0
+    while True:
+        try:
+            next(steps)
+        except StopIteration as done:
+            return done.value, turns
+        turns += 1
+
+
+@pytest.mark.parametrize(
+    ("size", "turns"), [(100, 0), (LARGE_BYTES, 0), (LARGE_BYTES + 1, 1)], ids=["small", "limit", "large"]
+)
+def test_a_large_body_is_parsed_in_steps_to_the_same_request(size, turns):
+    frame = b'{"model":"m","prompt":"%b"}'
+    body = frame % (b"a" * (size - len(frame % b"")))
+
+    assert in_steps(Api.COMPLETIONS, body) == (parse_request(Api.COMPLETIONS, body), turns)
+
+
+def test_in_steps_a_truncated_prompt_shows_nothing_and_an_unknown_api_is_not_read():
+    body = b'{"model":"m","truncate_prompt_tokens":5,"prompt":"%b"}' % (b"a" * LARGE_BYTES)
+
+    assert in_steps(Api.COMPLETIONS, body)[0].prompts == ()
+    assert in_steps(Api.OTHER, body) == (parse_request(Api.OTHER, body), 0)
+
+
+@pytest.mark.parametrize("body", [b"[%b]", b'{"model":%b1}', b'{"model":1,"a":"%b"}', b'{"prompt":"%b'])
+def test_in_steps_a_body_that_cannot_be_read_is_the_same_bad_request(body):
+    body %= b" " * LARGE_BYTES
+    with pytest.raises(BadRequestError) as plain:
+        parse_request(Api.COMPLETIONS, body)
+    with pytest.raises(BadRequestError) as stepped:
+        in_steps(Api.COMPLETIONS, body)
+
+    assert (stepped.value.message, stepped.value.param) == (plain.value.message, plain.value.param)

@@ -109,6 +109,7 @@ TYPES = {
     "vllmhttp-parser": ("inert", {}),
     "passthrough-parser": ("inert", {}),
     "inflight-load-producer": ("inert", {"prefixMatchInfoProducerName": None}),
+    "destination-endpoint-served-verifier": ("answer of a gateway", {}),
 }
 
 
@@ -143,7 +144,7 @@ def test_every_type_builds_from_its_defaults(name):
 
     plugin = found.build("mine", found.parameters(), context())
 
-    if found.kind in (PluginKind.INERT, PluginKind.DISCOVERY):
+    if found.kind in (PluginKind.INERT, PluginKind.DISCOVERY, PluginKind.RESPONSE):
         assert plugin is None
     else:
         assert (plugin.name, plugin.type) == ("mine", name)

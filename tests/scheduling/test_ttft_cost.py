@@ -1,7 +1,6 @@
 """ttft-cost-scorer: each term of the cost, what it learns, and what it forgets."""
 
-import dataclasses
-
+import msgspec
 import pytest
 
 from epp.endpoints.types import EndpointMetrics
@@ -161,7 +160,7 @@ def scorer(**parameters):
 
 
 def request(stream=True, limit=None):
-    return dataclasses.replace(REQUEST, stream=stream, max_output_tokens=limit)
+    return msgspec.structs.replace(REQUEST, stream=stream, max_output_tokens=limit)
 
 
 def test_it_observes_picks_and_answers():

@@ -423,3 +423,14 @@ class TestConfiguredNames:
         result = read('my_queue{kind="all"} 7', names=self.NAMES).metrics
 
         assert (result.waiting, result.engine) == (7.0, None)
+
+
+def test_parts_that_add_up_to_more_than_can_be_are_refused():
+    text = (
+        'vllm:kv_cache_usage_perc{model_name="m",part="a"} 0.75\nvllm:kv_cache_usage_perc{model_name="m",part="b"} 0.75\n'
+        'vllm:num_requests_waiting{model_name="m",reason="a"} 1.7e308\nvllm:num_requests_running{model_name="m"} 3\n'
+    )
+    page = PageReader().read(text.encode())
+
+    assert (page.metrics.kv_usage, page.metrics.waiting, page.metrics.running) == (None, None, 3)
+    assert page.rejected == {"kv_usage", "waiting"}

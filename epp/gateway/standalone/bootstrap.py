@@ -7,9 +7,13 @@ from typing import Any, Final
 from epp.endpoints.types import Endpoint
 from epp.gateway.events import DESTINATION
 
-__all__ = ["EXCHANGE", "BootstrapOptions", "assignment", "bootstrap"]
+__all__ = ["EXCHANGE", "STAND_INS", "BootstrapOptions", "assignment", "bootstrap"]
 
 EXCHANGE: Final = "x-epp-exchange"  # header and metadata key by which a log line names its check
+
+# Envoy takes an answer of 500 and above for a picker that fails, and lets the request go on. So such refusals
+# come to it under a status that stands for theirs.
+STAND_INS: Final = {500: 490, 503: 493}
 
 _TYPES: Final = "type.googleapis.com/envoy"
 _CHECK_NAMESPACE: Final = "envoy.filters.http.ext_authz"
@@ -127,6 +131,7 @@ def _listener(options: BootstrapOptions) -> dict[str, Any]:
             },
         ],
         route_config={"virtual_hosts": [_virtual_host(options)]},
+        local_reply_config={"mappers": [_meant(*pair) for pair in STAND_INS.items()]},
         access_log=[{"name": "stdout", "typed_config": _access_log()}],
     )
     chain: dict[str, Any] = {"filters": [{"name": "http", "typed_config": manager}]}
@@ -174,6 +179,12 @@ def _check(options: BootstrapOptions) -> dict[str, Any]:
             },
         },
     )
+
+
+def _meant(status: int, stand_in: int) -> dict[str, Any]:
+    """Give a refusal its own status back."""
+    value = {"default_value": stand_in, "runtime_key": f"epp.stand_in_{status}"}
+    return {"filter": {"status_code_filter": {"comparison": {"value": value}}}, "status_code": status}
 
 
 def _usage_rules() -> list[dict[str, Any]]:

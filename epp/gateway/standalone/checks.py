@@ -17,7 +17,7 @@ from epp.errors import (
 )
 from epp.gateway.events import DESTINATION, RequestHeaders
 from epp.gateway.heads import line_of, request_head, request_mutation
-from epp.gateway.standalone.bootstrap import EXCHANGE
+from epp.gateway.standalone.bootstrap import EXCHANGE, STAND_INS
 from epp.gateway.standalone.lines import AccessLine
 from epp.http.errors import error_response
 from epp.http.headers import Credentials, find_request_id
@@ -38,7 +38,8 @@ _LATE: Final = frozenset({"UT", "SI", "UMSDR", "DT"})
 
 @dataclass(frozen=True, slots=True)
 class CheckAnswer:
-    """What Envoy is told: 200 lets the request go on; anything else is the client's answer.
+    """What Envoy is told: 200 lets the request go on; anything else is the client's answer, where some of
+    `STAND_INS` stand for others.
 
     `number` names the exchange in Envoy's log, None where there is none.
     """
@@ -128,7 +129,7 @@ class Checks:
         self._end(exchange, EndReason.REJECTED, error=error)
         status, headers, body = error_response(error)
         kept = [header for header in headers if header[0] != b"content-length"]
-        return CheckAnswer(status, [*kept, (b"x-request-id", request_id)], body)
+        return CheckAnswer(STAND_INS.get(status, status), [*kept, (b"x-request-id", request_id)], body)
 
     def _end(
         self,

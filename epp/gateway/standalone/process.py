@@ -94,6 +94,8 @@ class EnvoyProcess:
             "--disable-hot-restart",
             "--log-level",
             "warning",
+            "--component-log-level",
+            "misc:error,main:error",  # they warn of what is so by intent
             "--file-flush-interval-msec",
             str(_FLUSH_MS),
             "--file-flush-min-size-kb",

@@ -1,0 +1,133 @@
+"""Where the API server is and how it is spoken to: a pod's service account, or a kubeconfig."""
+
+import base64
+import binascii
+import ssl
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+__all__ = ["SERVICE_ACCOUNT", "Access", "AccessError", "find_access"]
+
+SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+
+
+class AccessError(Exception):
+    """Nothing says where the API server is, or what does cannot be used; one line with the remedy."""
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """How to reach one API server.
+
+    Attributes:
+        server: its URL.
+        namespace: the one to use where none is named.
+        token: the bearer token of this moment, "" for none; asked for before each request, since the
+            kubelet replaces tokens while they are in use. Raises OSError.
+        tls: trust and client certificate; None for plain HTTP.
+    """
+
+    server: str
+    namespace: str
+    token: Callable[[], str]
+    tls: ssl.SSLContext | None
+
+
+def find_access(
+    kubeconfig: str | None, environ: Mapping[str, str], service_account: Path = SERVICE_ACCOUNT
+) -> Access:
+    """The named kubeconfig, else the pod's service account, else $KUBECONFIG, else ~/.kube/config.
+
+    Raises:
+        AccessError: none of them is there, or the one that is cannot be used.
+    """
+    if kubeconfig is None and "KUBERNETES_SERVICE_HOST" in environ:
+        return _in_cluster(environ, service_account)
+    path = kubeconfig or environ.get("KUBECONFIG") or str(Path(environ.get("HOME", "/")) / ".kube/config")
+    try:
+        return _from_kubeconfig(Path(path))
+    except (OSError, ssl.SSLError, binascii.Error, yaml.YAMLError, UnicodeDecodeError) as error:
+        told = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        remedy = "run in a pod, or name a kubeconfig with --kubernetes-kubeconfig"
+        raise AccessError(f"cannot use kubeconfig {path}: {' '.join(told.split())}; {remedy}") from None
+
+
+def _in_cluster(environ: Mapping[str, str], folder: Path) -> Access:
+    host = environ["KUBERNETES_SERVICE_HOST"]
+    host = f"[{host}]" if ":" in host else host
+    port = environ.get("KUBERNETES_SERVICE_PORT", "443")
+    try:
+        tls = ssl.create_default_context(cafile=str(folder / "ca.crt"))
+        namespace = (folder / "namespace").read_text(encoding="utf-8").strip()
+        (folder / "token").read_text(encoding="utf-8")
+    except (OSError, ssl.SSLError) as error:
+        remedy = "set automountServiceAccountToken: true and a serviceAccountName"
+        raise AccessError(
+            f"cannot read the service account in {folder}: {error.strerror}; {remedy}"
+        ) from None
+    return Access(f"https://{host}:{port}", namespace, _file_token(folder / "token"), tls)
+
+
+def _file_token(path: Path) -> Callable[[], str]:
+    return lambda: path.read_text(encoding="utf-8").strip()
+
+
+def _from_kubeconfig(path: Path) -> Access:
+    document = yaml.safe_load(path.read_text(encoding="utf-8"))
+    if not isinstance(document, dict):
+        raise AccessError(f"{path} is no kubeconfig: it is not a mapping")
+    chosen = document.get("current-context")
+    context = _named(document, "contexts", chosen, "context", path)
+    cluster = _named(document, "clusters", context.get("cluster"), "cluster", path)
+    user = _named(document, "users", context.get("user"), "user", path)
+    for refused in ("exec", "auth-provider"):
+        if refused in user:
+            remedy = "use a token: kubectl create token"
+            raise AccessError(f"{path}: {refused} credentials are not supported; {remedy}")
+    server = str(cluster.get("server", ""))
+    if not server.startswith(("http://", "https://")):
+        raise AccessError(f"{path}: server of the cluster is {server!r}; it must be a URL")
+    tls = _tls(cluster, user, path.parent) if server.startswith("https:") else None
+    return Access(server.rstrip("/"), str(context.get("namespace") or "default"), _token(user, path), tls)
+
+
+def _named(document: Mapping[str, Any], plural: str, name: object, kind: str, path: Path) -> dict[str, Any]:
+    for item in document.get(plural) or ():
+        if isinstance(item, dict) and item.get("name") == name and isinstance(item.get(kind), dict):
+            found: dict[str, Any] = item[kind]
+            return found
+    raise AccessError(f"{path}: {plural} has no {name!r}; choose one with kubectl config use-context")
+
+
+def _token(user: Mapping[str, Any], path: Path) -> Callable[[], str]:
+    if "tokenFile" in user:
+        return _file_token(path.parent / str(user["tokenFile"]))
+    token = str(user.get("token", ""))
+    return lambda: token
+
+
+def _tls(cluster: Mapping[str, Any], user: Mapping[str, Any], folder: Path) -> ssl.SSLContext:
+    authority = _pem(cluster, "certificate-authority", folder)
+    context = ssl.create_default_context(cadata=authority.decode() if authority is not None else None)
+    if cluster.get("insecure-skip-tls-verify"):
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    certificate, key = _pem(user, "client-certificate", folder), _pem(user, "client-key", folder)
+    if certificate is not None and key is not None:
+        with tempfile.NamedTemporaryFile() as both:  # OpenSSL reads key pairs from files only
+            both.write(certificate + b"\n" + key)
+            both.flush()
+            context.load_cert_chain(both.name)
+    return context
+
+
+def _pem(holder: Mapping[str, Any], key: str, folder: Path) -> bytes | None:
+    """What stands in `KEY-data`, else in the file that `KEY` names."""
+    if f"{key}-data" in holder:
+        return base64.b64decode(str(holder[f"{key}-data"]), validate=True)
+    return (folder / str(holder[key])).read_bytes() if key in holder else None
