@@ -1,21 +1,27 @@
 """Discovery in Kubernetes, from the settings."""
 
+import asyncio
 import logging
 import os
 import random
+import socket
+import uuid
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Final
 
-from epp.config import KubernetesSettings
+from epp.clock import Clock
+from epp.config import KubernetesSettings, Settings
 from epp.config.kubernetes_settings import ports_of
 from epp.discovery.alarm import Alarm
-from epp.discovery.kubernetes.access import Access, AccessError, find_access
-from epp.discovery.kubernetes.api import ApiClient
+from epp.discovery.kubernetes.access import AccessError, find_access
+from epp.discovery.kubernetes.api import ApiClient, Resource
 from epp.discovery.kubernetes.follower import FollowPolicy
+from epp.discovery.kubernetes.lease import LeaderElection, lease_name
 from epp.discovery.kubernetes.members import Members
 from epp.discovery.kubernetes.source import KubernetesSource, PoolName, Surroundings
 
-__all__ = ["kubernetes_source", "namespace_of"]
+__all__ = ["kubernetes_source", "leader_election", "namespace_of"]
 
 logger = logging.getLogger("epp.discovery")
 
@@ -42,10 +48,6 @@ def kubernetes_source(
         priorities.clear()
         priorities.update(found)
 
-    def new_client() -> ApiClient:
-        access: Access = find_access(settings.kubeconfig, os.environ)
-        return ApiClient(access, stall_s=settings.stall_timeout_s)
-
     target: PoolName | Members
     if settings.pool is not None:
         target = PoolName(settings.pool, settings.pool_group)
@@ -59,5 +61,32 @@ def kubernetes_source(
         policy=FollowPolicy(resync_s=settings.resync_interval_s),
     )
     return KubernetesSource(
-        new_client, namespace_of(settings, os.environ), target, around, scheme=settings.scheme
+        lambda: _client(settings), namespace_of(settings, os.environ), target, around, scheme=settings.scheme
     )
+
+
+def leader_election(settings: Settings, clock: Clock) -> LeaderElection | None:
+    """The election in which this replica takes part, None where it takes part in none."""
+    kubernetes = settings.kubernetes
+    if not kubernetes.leader_election:
+        return None
+    namespace = namespace_of(kubernetes, os.environ)
+
+    async def pause(seconds: float | None) -> bool:
+        await asyncio.sleep(seconds or 0.0)
+        return False
+
+    return LeaderElection(
+        lambda: _client(kubernetes),
+        Resource("coordination.k8s.io", "v1", "leases", namespace),
+        lease_name(namespace, kubernetes.pool or settings.pool_name),
+        f"{os.environ.get('POD_NAME') or socket.gethostname()}_{uuid.uuid4()}",
+        clock=clock,
+        today=lambda: datetime.now(UTC),
+        pause=pause,
+        on_change=lambda change: logger.info("leader election: %s", change),
+    )
+
+
+def _client(settings: KubernetesSettings) -> ApiClient:
+    return ApiClient(find_access(settings.kubeconfig, os.environ), stall_s=settings.stall_timeout_s)

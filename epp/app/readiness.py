@@ -22,17 +22,20 @@ def readiness(
     sources: Sequence[SourceReport] = (),
     reload: ReloadReport | None = None,
     files: Mapping[str, str] | None = None,
+    standby: str = "",
 ) -> Readiness:
     """Ready when an endpoint can be picked, nothing essential has died and no drain has begun.
 
     Sources and files that cannot be used leave in use what was: they stand in the detail. `files` tells of
-    what is watched whether it is in use as it is.
+    what is watched whether it is in use as it is; `standby` why another replica is to be asked.
     """
     endpoints = core.table.pool.endpoints
     usable = [e for e in endpoints if _state(core, e, now) == "ready"]
     reasons: list[str] = []
     if draining:
         reasons.append("shutting down")
+    if standby:
+        reasons.append(standby)
     reasons += [f"background task {name} died: {why}" for name, why in failed.items()]
     if not endpoints:
         reasons.append("no endpoint is known; detail says what discovery found")

@@ -14,6 +14,7 @@ from epp.app.changes import reload_state, shadow_state, source_states
 from epp.app.files import Configurations
 from epp.app.front_door import FrontDoor, admin_door
 from epp.app.guards import ENDPOINT_KEY, ENDPOINT_TLS, bearer, build_guards
+from epp.app.kubernetes import leader_election
 from epp.app.observers import Observers
 from epp.app.open_files import open_files_limit
 from epp.app.options import (
@@ -104,6 +105,7 @@ class Runtime:
             self._alarm,
             key=self.guards.endpoint_key,
         )
+        self.election = leader_election(settings, self.clock)
         self.draining = False
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._failed: dict[str, str] = {}
@@ -153,6 +155,8 @@ class Runtime:
             self._spawn("reload", self.reload.run())
         if self.files.states:
             self._spawn("watched files", self.files.run())
+        if self.election is not None:
+            self._spawn("leader election", self.election.run())
         config = self.core.config
         logger.info(
             "epp started",
@@ -172,10 +176,14 @@ class Runtime:
         """Fail readiness; the server lets what is in flight end."""
         if not self.draining:
             self.draining = True
+            if self.election is not None:
+                self.election.give_back()
             logger.info("draining", extra={"in_flight": self.relay.in_flight})
 
     async def stop(self) -> None:
         """End everything that `start` began."""
+        if self.election is not None and self.draining:
+            await self.election.given_back()
         for task in self._tasks.values():
             task.cancel()
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
@@ -244,7 +252,15 @@ class Runtime:
             sources=self.sources.reports(),
             reload=self.reload.report(),
             files=self.files.states,
+            standby=self._standby(),
         )
+
+    def _standby(self) -> str:
+        election = self.election
+        if election is None or election.leading:
+            return ""
+        held = f"the lease is held by {election.holder or 'nobody'}"
+        return f"standby: {election.problem or held}"
 
     def is_ready(self) -> bool:
         """Whether requests should be sent here."""

@@ -80,7 +80,7 @@ _FLAGS: Final[dict[str, _Flag]] = {
     "kubeconfig": _renamed("--kubernetes-kubeconfig"),
     "endpoint-selector": _renamed("--kubernetes-selector"),
     "endpoint-target-ports": _renamed("--kubernetes-ports"),
-    "ha-enable-leader-election": _switch("there is no leader election: every replica is active", "false"),
+    "ha-enable-leader-election": _renamed("--kubernetes-leader-election", _Kind.SWITCH),
     "health-checking": _switch("health is served on the picker's port too", "true", "false"),
     "enable-cert-reload": _switch("changed certificates are always followed", "true"),
     "tls-cipher-suites": _dropped("gRPC's own are used"),

@@ -56,6 +56,12 @@ class KubernetesSettings:
             absent="the pod's service account, else $KUBECONFIG, else ~/.kube/config",
         ),
     )
+    leader_election: bool = field(
+        default=False,
+        metadata=rules(
+            "Of several replicas only the one is ready that holds the Lease epp-NAMESPACE-POOL.llm-d.ai.",
+        ),
+    )
     resync_interval_s: float = field(
         default=300.0,
         metadata=rules("Longest time between two complete lists of what is watched.", minimum=1.0),

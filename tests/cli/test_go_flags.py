@@ -58,6 +58,7 @@ def test_the_conformance_suites_command_line_is_a_pickers():
         ("--endpoint-selector app=vllm,tier=gpu", ["--kubernetes-selector=app=vllm,tier=gpu"]),
         ("--endpoint-target-ports 8000,8001", ["--kubernetes-ports=8000,8001"]),
         ("--kubeconfig=/k", ["--kubernetes-kubeconfig=/k"]),
+        ("--ha-enable-leader-election", ["--kubernetes-leader-election=true"]),
     ],
 )
 def test_flags_become_ours_without_a_word(given, ours):

@@ -173,3 +173,18 @@ def test_lint_finds_nothing():
 
 def test_the_role_allows_reading_only():
     assert {verb for verbs in granted(rendered("gke")).values() for verb in verbs} == {"get", "list", "watch"}
+
+
+def test_leader_election_brings_its_own_role_and_a_strategy_that_ends():
+    flags = {"ha-enable-leader-election": True}
+    objects = chart(text=values(inferenceExtension__replicas=2, inferenceExtension__flags=flags))
+    spec = only(objects, "Deployment")["spec"]
+
+    for obj in objects:
+        check(obj)
+    assert granted(objects)["coordination.k8s.io", "leases"] == {"get", "create", "update"}
+    assert [len(role["rules"]) for role in of_kind(objects, "Role")] == [3, 1]
+    assert settings_of(container(objects)["args"]).kubernetes.leader_election
+    assert spec["strategy"]["rollingUpdate"] == {"maxSurge": 1, "maxUnavailable": "100%"}
+    assert spec["template"]["spec"]["terminationGracePeriodSeconds"] == 60
+    assert "lifecycle" not in container(rendered("gke"))

@@ -63,13 +63,20 @@ class Cluster:
         ready = pod(name, "127.0.0.1", annotations=annotations, declares=(), **changes)
         self.server.put("pods", ready)
 
-    async def start_epp(self):
-        arguments = ("--pool-name=llm", "--grpc-port=0", "--grpc-health-port=0", "--metrics-port=0")
+    async def start_epp(self, *more, ready=True):
+        arguments = (
+            "--pool-name=llm",
+            "--grpc-port=0",
+            "--grpc-health-port=0",
+            "--metrics-port=0",
+            "--drain-timeout=2s",
+        )
         process = await self.stack.enter_async_context(
             running_process(
                 self.folder,
                 "serve",
                 *arguments,
+                *more,
                 "--host=127.0.0.1",
                 "--port=0",
                 "--log-format=json",
@@ -77,10 +84,20 @@ class Cluster:
             )
         )
         url = await process.url()
-        async with asyncio.timeout(PATIENCE_S):
-            while (await self.client.get(f"{url}/readyz")).status_code != httpx.codes.OK:  # noqa: ASYNC110
-                await asyncio.sleep(0.02)
+        if ready:
+            await self.until_ready(url)
         return process, url
+
+    async def is_ready(self, url):
+        try:
+            return (await self.client.get(f"{url}/readyz")).status_code == httpx.codes.OK
+        except httpx.TransportError:
+            return False
+
+    async def until_ready(self, url, patience_s=PATIENCE_S):
+        async with asyncio.timeout(patience_s):
+            while not await self.is_ready(url):  # noqa: ASYNC110 - another process has no event for us
+                await asyncio.sleep(0.02)
 
 
 @contextlib.asynccontextmanager
@@ -137,4 +154,24 @@ async def test_a_router_is_replaced_without_an_outage(tmp_path):
                 await asyncio.sleep(0.01)
         done.set()
         await asyncio.gather(*asking)
+        assert {status for status, _ in answers} == {200}
+
+
+async def test_of_two_replicas_one_leads_and_the_other_takes_over_in_time_without_an_outage(tmp_path):
+    async with new_cluster(tmp_path) as cluster:
+        await cluster.start_pod("a")
+        election = "--ha-enable-leader-election"
+        leader, leader_url = await cluster.start_epp(election)
+        _, standby_url = await cluster.start_epp(election, ready=False)
+        waiting = await cluster.client.get(f"{standby_url}/readyz")
+        assert waiting.status_code == 503
+        assert "standby: the lease is held by" in waiting.text
+        assert await send(cluster, leader_url) == await send(cluster, standby_url)
+
+        leader.process.send_signal(signal.SIGTERM)
+        # As kube-proxy does it: to whom is ready, else to whom still serves.
+        answers = [await send(cluster, standby_url) for _ in range(5)]
+        await cluster.until_ready(standby_url, patience_s=5.0)
+        answers += [await send(cluster, standby_url) for _ in range(5)]
+        assert await leader.process.wait() == 0
         assert {status for status, _ in answers} == {200}

@@ -257,3 +257,15 @@ def test_monitors_find_the_ports_that_are_there():
     [server] = only(kustomized("vllm-offloading"), "Deployment")["spec"]["template"]["spec"]["containers"]
     assert pods["port"] in [port["name"] for port in server["ports"]]
     assert yaml.safe_load((DEPLOY / "monitoring" / "kustomization.yaml").read_text())
+
+
+def test_a_replica_that_waits_for_a_lease_may_read_and_write_it_and_holds_up_no_rolling_update():
+    objects = kustomized("proxy-leader-election")
+    spec = only(objects, "Deployment")["spec"]
+
+    assert granted(objects)["coordination.k8s.io", "leases"] == {"get", "create", "update"}
+    assert settings_of(container(objects)["args"]).kubernetes.leader_election
+    assert spec["strategy"]["rollingUpdate"] == {"maxSurge": 1, "maxUnavailable": "100%"}
+    sleep = int(container(objects)["lifecycle"]["preStop"]["exec"]["command"][1])
+    assert spec["template"]["spec"]["terminationGracePeriodSeconds"] > sleep + 30
+    assert ("coordination.k8s.io", "leases") not in granted(kustomized("proxy-replicated"))

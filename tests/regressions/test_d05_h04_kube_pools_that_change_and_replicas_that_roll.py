@@ -44,3 +44,11 @@ def test_h04_the_new_pod_is_ready_before_an_old_one_goes(folder):
         "type": "RollingUpdate",
         "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0},
     }
+
+
+def test_h04_where_one_replica_leads_an_update_does_not_wait_for_the_others_to_be_ready():
+    """Only the leader is ever ready: with maxUnavailable below 100 % the old leader would never go."""
+    spec = only(kustomized("proxy-leader-election"), "Deployment")["spec"]
+
+    assert spec["strategy"]["rollingUpdate"] == {"maxSurge": 1, "maxUnavailable": "100%"}
+    assert spec["replicas"] == 2

@@ -17,3 +17,6 @@ labels:
 {{- define "epp.group" -}}{{ (split "/" .Values.inferencePool.apiVersion)._0 }}{{- end }}
 {{- /* Both spellings of the switch are in use. */ -}}
 {{- define "epp.on" -}}{{ if or .enabled .enable }}true{{ end }}{{- end }}
+{{- define "epp.elects" -}}
+{{- if eq (toString (get .Values.inferenceExtension.flags "ha-enable-leader-election")) "true" }}true{{ end }}
+{{- end }}
