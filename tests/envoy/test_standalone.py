@@ -154,8 +154,10 @@ async def test_streams_are_relayed_as_they_come_and_end_with_usage(standalone):
     assert "first_byte_ms" in decision
 
 
-async def test_refusals_reach_the_client_and_epps_own_routes_are_served(standalone):
-    [server], gate = await standalone(1, max_inflight_per_endpoint=1)
+async def test_refusals_reach_the_client_and_epps_own_routes_are_served(standalone, servers):
+    # Should Envoy give up the connection of the check, the page still tells that the request is there.
+    backends = await servers(1, running=1)
+    [server], gate = await standalone(backends=backends, max_inflight_per_endpoint=1)
 
     async with gate.client.stream("POST", "/v1/completions", json=STREAM) as answer:
         await anext(answer.aiter_lines())
