@@ -221,6 +221,7 @@ class RunningApiServer(ApiServer):
     """An API server on a port of loopback that survives `stop` and `start`."""
 
     port = 0
+    tls = None  # a server context: it speaks HTTPS then
 
     async def __aenter__(self):
         await self.start()
@@ -235,7 +236,7 @@ class RunningApiServer(ApiServer):
 
     async def start(self):
         self._serving = set()
-        self._server = await asyncio.start_server(self._connected, "127.0.0.1", self.port)
+        self._server = await asyncio.start_server(self._connected, "127.0.0.1", self.port, ssl=self.tls)
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def stop(self):

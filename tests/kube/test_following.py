@@ -79,6 +79,20 @@ async def test_a_pool_that_is_wrong_leaves_the_endpoints():
         assert addresses(told.specs) == [A]
 
 
+async def test_a_problem_that_stays_is_not_told_with_every_change_of_a_pod():
+    async with cluster(pod("a", "10.0.0.1")) as server, following(server) as told:
+        await told.until_addresses(A)
+        await watching(server)
+        server.put("inferencepools", pool(8000, targetPorts=None))
+        await told.until(lambda t: t.problem is not None)
+        for number in range(2, 6):
+            server.put("pods", pod("b", f"10.0.0.{number}"))
+        server.put("inferencepools", pool(8000))
+        await told.until_addresses(A, "10.0.0.5:8000")
+        assert [kind for kind, _ in told.heard].count("fail") == 1
+        assert told.problem is None
+
+
 async def test_a_pool_of_the_alpha_group_is_read_there():
     spec = {"selector": {"app": "vllm"}, "targetPortNumber": 8000}
     path = "/apis/inference.networking.x-k8s.io/v1alpha2/inferencepools"

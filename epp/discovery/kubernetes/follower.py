@@ -53,6 +53,7 @@ class Follower(Generic[T]):
     Attributes:
         objects: by name; None before the first list.
         problem: why the last round failed, None since a watch began.
+        failures: rounds that failed.
         optional: absence is no problem: there are no such objects then, and `on_remark` hears of it once.
     """
 
@@ -73,6 +74,7 @@ class Follower(Generic[T]):
         self.query = query
         self.objects: dict[str, T] | None = None
         self.problem: str | None = None
+        self.failures = 0
         self.optional = optional
         self._client = client
         self._decoder = msgspec.json.Decoder(kind)
@@ -102,6 +104,7 @@ class Follower(Generic[T]):
                 self._is_absent(str(error))
                 return self._policy.absent_pause_s
             self.problem = str(error)
+            self.failures += 1
             self._on_news()
         return self._wait_s()
 

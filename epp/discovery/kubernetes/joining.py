@@ -48,14 +48,18 @@ class Teller:
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
         self._specs: Sequence[EndpointSpec] | None = None
-        self._failing = False
+        self._failure: tuple[str | None, int] = (None, 0)
 
-    def tell(self, specs: Sequence[EndpointSpec] | None, problem: str | None) -> None:
-        """`specs`: None while they are not known; then, and with a `problem`, what was told last holds."""
-        recovered = self._failing and problem is None
+    def tell(self, specs: Sequence[EndpointSpec] | None, problem: str | None, failures: int) -> None:
+        """`specs`: None while they are not known; then what was told last holds.
+
+        A `problem` is told when it is another one, or when there are more `failures` than before.
+        """
+        recovered = self._failure[0] is not None and problem is None
         if specs is not None and (specs != self._specs or recovered):
             self._specs = specs
             self._sink.publish(specs)
-        self._failing = problem is not None
-        if problem is not None:
+            self._failure = (None, failures)  # what is published works
+        if problem is not None and (problem, failures) != self._failure:
             self._sink.fail(problem)
+        self._failure = (problem, failures)

@@ -213,16 +213,18 @@ class _Run:
 
     def _tell(self) -> None:
         pods = self._pods.objects if self._pods is not None else None
-        problems = [f.problem for f in (self._pool, self._pods) if f is not None and f.problem is not None]
+        followers = [follower for follower in (self._pool, self._pods) if follower is not None]
+        problems = [follower.problem for follower in followers if follower.problem is not None]
+        failures = sum(follower.failures for follower in followers)
         if self._fault is not None:
             problems.append(self._fault)
         problem = "; ".join(problems) or None
         if self._gone:
-            self._teller.tell((), problem)
+            self._teller.tell((), problem, failures)
         elif pods is None or self._members is None or self._fault is not None:
-            self._teller.tell(None, problem)
+            self._teller.tell(None, problem, failures)
         else:
-            self._teller.tell(self._joiner.endpoints(pods, self._members), problem)
+            self._teller.tell(self._joiner.endpoints(pods, self._members), problem, failures)
 
     def _on_objectives(self) -> None:
         found = {
