@@ -12,6 +12,7 @@ run: $(STAMP)  ## epp on port 8080 in front of four simulated vLLM servers
 
 test: $(STAMP)  ## every test but those on real vLLM, with the coverage gates
 	rm -f .coverage .coverage.*
+	@$(MAKE) --no-print-directory prometheus || echo "without Prometheus: its tests are skipped"
 	$(BIN)/python -m pytest -n $(JOBS) --cov --cov-report=
 	$(BIN)/python .ci/coverage_gate.py
 
@@ -62,9 +63,10 @@ audit: $(STAMP)  ## known vulnerabilities of the pinned versions; needs a source
 
 prometheus: .tools/usr/bin/promtool  ## Debian's Prometheus, unpacked and not installed, for the tests of deploy/monitoring
 
+FETCH = apt-get -qq -o APT::Sandbox::User=root download prometheus
 .tools/usr/bin/promtool:
 	mkdir -p .tools/deb
-	cd .tools/deb && apt-get -qq -o APT::Sandbox::User=root download prometheus
+	cd .tools/deb && { $(FETCH) || { apt-get -qq update && $(FETCH); }; }
 	dpkg -x .tools/deb/prometheus_*.deb .tools
 	rm -rf .tools/deb
 

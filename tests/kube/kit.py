@@ -100,7 +100,7 @@ class Waits:
 
 
 @contextlib.asynccontextmanager
-async def following(server, target=POOL, *, waits=None, token=lambda: "", stall_s=30.0, resync_s=300.0):
+async def following(server, target=POOL, *, waits=None, token=lambda: "", stall_s=30.0, **policy):
     """A running source; yields what it told."""
     told, waits = Told(), waits or Waits()
     around = Surroundings(
@@ -108,7 +108,7 @@ async def following(server, target=POOL, *, waits=None, token=lambda: "", stall_
         random=lambda: 1.0,
         on_priorities=told.on_priorities,
         on_remark=told.on_remark,
-        policy=FollowPolicy(resync_s=resync_s),
+        policy=FollowPolicy(**policy),
     )
     access = Access(server.url, "ns", token, None)
     source = KubernetesSource(lambda: ApiClient(access, stall_s=stall_s), "ns", target, around)

@@ -9,7 +9,7 @@ from epp.discovery.kubernetes.members import Members
 from epp.discovery.kubernetes.source import KubernetesSource, PoolName, Surroundings
 from tests.discovery.kit import addresses
 from tests.kube.api_server import RunningApiServer
-from tests.kube.kit import Told, Waits, cluster, following, objective, pod, pool, watching
+from tests.kube.kit import Told, Waits, cluster, following, objective, pod, pool, until, watching
 
 A, B, C = "10.0.0.1:8000", "10.0.0.2:8000", "10.0.0.3:8000"
 
@@ -154,6 +154,15 @@ async def test_every_so_often_everything_is_listed():
         await told.until_addresses()
         timeouts = {query["timeoutSeconds"] for verb, _, query in server.asked if verb == "watch"}
         assert timeouts == {"1"}
+
+
+async def test_a_quiet_watch_that_lasted_is_begun_again_without_a_longer_pause():
+    waits = Waits()
+    quick = {"first_pause_s": 0.01, "longest_pause_s": 0.05}
+    async with cluster() as server, following(server, waits=waits, stall_s=0.1, **quick) as told:
+        await told.until_addresses()
+        await until(lambda: len([s for s in waits.asked if s < 100]) >= 6)
+    assert {s for s in waits.asked if s < 100} == {0.01}
 
 
 @pytest.mark.parametrize("cut_at", [1, 7, 150, 700])

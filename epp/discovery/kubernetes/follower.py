@@ -1,5 +1,6 @@
 """Keeps a copy of the objects of one kind: list, watch, and list again whenever the watch ends."""
 
+import asyncio
 import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -31,8 +32,9 @@ class FollowPolicy:
 
     Attributes:
         resync_s: longest time that a watch goes on before everything is listed again.
-        first_pause_s, longest_pause_s: before listing again, doubled after each round that brought nothing;
-            half of it is random, so that many replicas do not ask at once.
+        first_pause_s, longest_pause_s: before listing again, doubled after each round that brought nothing
+            and whose watch was shorter than the longest pause; half of it is random, so that many replicas
+            do not ask at once.
         absent_pause_s: between two looks at an optional kind that is not there.
     """
 
@@ -114,9 +116,14 @@ class Follower(Generic[T]):
         self.objects = {item.metadata.name: item for item in found if item is not None}
         self._on_news()
         watch = self._client.watch(self.query, listing.version, self._policy.resync_s)
-        async with contextlib.aclosing(watch) as batches:
-            async for events in batches:
-                self._take(events)
+        began = asyncio.get_running_loop().time()
+        try:
+            async with contextlib.aclosing(watch) as batches:
+                async for events in batches:
+                    self._take(events)
+        finally:
+            if asyncio.get_running_loop().time() - began >= self._policy.longest_pause_s:
+                self._barren = 0  # nothing happened, but the watch was there
 
     def _take(self, events: list[Event]) -> None:
         recovered, self.problem = self.problem is not None, None
