@@ -196,8 +196,8 @@ class Engine:
             tokens = min(sequence.remaining_tokens, budget)
             while not self._grow(sequence, tokens):
                 preempted = True
-                # The last of all would otherwise give way, for ever, to one that only queues.
-                if self._running[-1] is sequence and self._take_from_queued(None):
+                # Alone in the batch it would otherwise give way, for ever, to one that only queues.
+                if len(self._running) == 1 and self._take_from_queued(None):
                     continue
                 victim = self._running.pop()
                 self._preempt(victim)
