@@ -30,6 +30,7 @@ format: $(STAMP)
 bench: $(STAMP)  ## epp beside nginx and other routers, about 20 minutes: bench/results/
 	$(BIN)/python bench/run.py
 	$(BIN)/python bench/report.py
+	$(BIN)/python bench/gateway.py --rounds 5 --json bench/results/gateway.json
 
 bench-smoke: $(STAMP)  ## a minute: where ratios and instruction counts slid since bench/results/latest.json
 	$(BIN)/python bench/smoke.py
