@@ -38,15 +38,37 @@ def account(folder, authority, token="one"):
     return folder
 
 
-async def run(server, folder, told):
+async def run(server, folder, told, new_pause=None):
     environ = {"KUBERNETES_SERVICE_HOST": "127.0.0.1", "KUBERNETES_SERVICE_PORT": str(server.port)}
     source = KubernetesSource(
         lambda: ApiClient(find_access(None, environ, folder), stall_s=30.0),
         "ns",
         POOL,
-        Surroundings(Waits().new_pause, random=lambda: 1.0),
+        Surroundings(new_pause or Waits().new_pause, random=lambda: 1.0),
     )
     return asyncio.create_task(source.run(told))
+
+
+class Held:
+    """Pauses without an end: whoever pauses has ended an attempt and begins no other."""
+
+    def __init__(self):
+        self.made = self.held = 0
+
+    def new_pause(self):
+        self.made += 1
+
+        async def pause(_seconds):
+            self.held += 1
+            await asyncio.Event().wait()
+
+        return pause
+
+    async def all_held(self):
+        """All but the first, which is for credentials that cannot be read."""
+        async with asyncio.timeout(10):
+            while self.held < self.made - 1:  # noqa: ASYNC110  states without an event of their own
+                await asyncio.sleep(0)
 
 
 async def ended(task):
@@ -70,9 +92,10 @@ async def test_a_service_account_is_enough_and_its_token_may_be_replaced(server,
 
 
 async def test_an_api_server_of_another_authority_is_not_believed(server, tmp_path):
-    told = Told()
-    task = await run(server, account(tmp_path, trustme.CA()), told)
+    told, held = Told(), Held()
+    task = await run(server, account(tmp_path, trustme.CA()), told, held.new_pause)
     await told.until(lambda t: t.problem is not None)
+    await held.all_held()  # a handshake that is cancelled leaves its socket to the garbage collector
 
     assert "CERTIFICATE_VERIFY_FAILED" in told.problem
     assert told.specs is None
