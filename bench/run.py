@@ -100,7 +100,7 @@ def facts_of(contest: Contest, options: argparse.Namespace) -> dict:
             "suite python": list(programs.python_version(sys.executable)),
             "nginx": machine.nginx_version(programs.ensure_nginx(say)),
             "peers": {name: programs.PEERS[name] for name in programs.PEERS if name not in contest.skipped},
-            "libraries": machine.library_versions(),
+            "libraries": machine.versions_of_libraries(),
         },
         "settings": {"runs": options.runs, "configuration": "config/tiered-prefix-cpu.yaml"},
         "peers": peers,

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from importlib.metadata import version
 from pathlib import Path
 
-__all__ = ["describe", "library_versions", "nginx_version"]
+__all__ = ["describe", "nginx_version", "versions_of_libraries"]
 
 LIBRARIES = ("uvicorn", "uvloop", "httptools", "msgspec", "xxhash", "fastapi")
 
@@ -36,6 +36,6 @@ def nginx_version(binary: str) -> str:
     return done.stderr.strip().rpartition("/")[2]
 
 
-def library_versions(names: Iterable[str] = LIBRARIES) -> dict[str, str]:
+def versions_of_libraries(names: Iterable[str] = LIBRARIES) -> dict[str, str]:
     """Of the interpreter that runs the suite; constraints.txt pins them for the others."""
     return {name: version(name) for name in names}

@@ -17,13 +17,13 @@ from epp.proxy.asgi import Scope
 from epp.proxy.ends import CLIENT_GONE, COMPLETE, End, ended_by
 from epp.proxy.errors import render_error
 from epp.proxy.fast_executions import FastExecutions
-from epp.proxy.heads import answer_headers, is_event_stream, naming_of, observer_of, upstream_request
+from epp.proxy.heads import is_event_stream, upstream_request
 from epp.proxy.intake import BodyHold, announced_length, too_large
+from epp.proxy.observed import ObservedAnswer
 from epp.proxy.relay import Relay
 from epp.proxy.transport import ClientTransport
 from epp.proxy.verdict import CUT_EVENT, reason_of_cut
 from epp.proxy.writer import AnswerWriter
-from epp.response import ResponseObserver, StoredResponseReader
 
 __all__ = ["ClientConnection", "FastRequest"]
 
@@ -78,11 +78,9 @@ class FastRequest:
         "_head",
         "_headers",
         "_hold",
-        "_naming",
-        "_observer",
+        "_observed",
         "_relay",
         "_request_id",
-        "_response_bytes",
         "_scope",
         "_stalled_since",
         "_timer",
@@ -113,9 +111,7 @@ class FastRequest:
         self._hold = BodyHold(around.budget)
         self._executions: FastExecutions | None = None
         self._writer: AnswerWriter | None = None
-        self._observer: ResponseObserver | None = None
-        self._naming: StoredResponseReader | None = None
-        self._response_bytes = 0
+        self._observed: ObservedAnswer | None = None
         self._stalled_since: float | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._end: End | None = None
@@ -231,19 +227,9 @@ class FastRequest:
             self.on_fault(error)
 
     def _begin_answer(self, target: Target, head: ResponseHead) -> None:
-        around, exchange = self._around, self._exchange
         self._hold.release()
-        around.director.on_response_head(exchange, head.status, around.now())
-        self._observer = observer_of(head)
-        self._naming = naming_of(head, exchange.request)
-        wants_receipt = self._head.headers.get("x-epp-explain") == "1"
-        headers = answer_headers(
-            head,
-            request_id=self._request_id,
-            endpoint=target.address if around.settings.expose_endpoint else None,
-            decision=around.explain(exchange, self._scope) if wants_receipt else None,
-            added=around.director.response_headers(exchange),
-        )
+        self._observed = observed = ObservedAnswer(self._around, self._exchange, head)
+        headers = observed.headers(target, head, self._scope, self._request_id)
         connection = self._connection
         self._writer = AnswerWriter(
             connection.transport,
@@ -258,26 +244,14 @@ class FastRequest:
 
     def on_data(self, data: bytes) -> None:
         """Bytes of the answer's body."""
-        if self._end is not None:
+        observed = self._observed
+        if self._end is not None or observed is None:
             return
         try:
             self._answer().write(data)
-            self._observe(data)
+            observed.feed(data)
         except Exception as error:  # noqa: BLE001  the client is shown that its answer is not complete
             self.on_fault(error)
-
-    def _observe(self, data: bytes) -> None:
-        if not self._response_bytes:
-            self._around.director.on_first_byte(self._exchange, self._around.now())
-        self._response_bytes += len(data)
-        if self._observer is not None:
-            self._observer.feed(data)
-        if self._naming is not None:
-            self._note_stored(self._naming.feed(data))
-
-    def _note_stored(self, response_id: str | None) -> None:
-        if response_id is not None:
-            self._around.director.on_stored_response(self._exchange, response_id, self._around.now())
 
     def on_end(self) -> None:
         """The answer is complete."""
@@ -359,11 +333,12 @@ class FastRequest:
         self._hold.release()
         self._relay.end(self)
         self._body.clear()
+        observed = self._observed
         self._around.director.on_end(
             self._exchange,
             end.reason,
             self._around.now(),
-            usage=self._observer.finish() if self._observer is not None else None,
-            response_bytes=self._response_bytes,
+            usage=observed.usage() if observed is not None else None,
+            response_bytes=observed.size if observed is not None else 0,
             error=None if self.response_started else end.error,
         )

@@ -4,7 +4,7 @@ import asyncio
 import logging
 from typing import Any, NoReturn, Protocol
 
-from epp.director import EndReason, Target
+from epp.director import EndReason
 from epp.errors import (
     EppError,
     FirstByteTimeoutError,
@@ -26,17 +26,14 @@ from epp.proxy.ends import CLIENT_GONE, COMPLETE, End, ended_by
 from epp.proxy.errors import render_error
 from epp.proxy.executions import Executions
 from epp.proxy.heads import (
-    answer_headers,
     is_event_stream,
-    naming_of,
-    observer_of,
     upstream_request,
 )
 from epp.proxy.intake import BodyHold, announced_length, read_body, too_large
+from epp.proxy.observed import ObservedAnswer
 from epp.proxy.surroundings import Surroundings
 from epp.proxy.uploads import ClientUpload, is_forwarded_unread
 from epp.proxy.verdict import CUT_EVENT, reason_of_cut
-from epp.response import ResponseObserver, StoredResponseReader
 
 __all__ = ["CutError", "RelayedRequest", "ResponseAbortedError"]
 
@@ -83,8 +80,7 @@ class RelayedRequest:
         self._arrived = self._loop.time()
         self._hold = BodyHold(around.budget)
         self._executions = Executions(around.director, around.pool, self._exchange, around.now)
-        self._observer: ResponseObserver | None = None
-        self._naming: StoredResponseReader | None = None
+        self._observed: ObservedAnswer | None = None
         self._watch: asyncio.Task[None] | None = None
         self._timeout: asyncio.Timeout | None = None
         self._on_timeout = COMPLETE  # what it means when the timeout ends the request
@@ -92,7 +88,6 @@ class RelayedRequest:
         self._upload: _Counted | None = None
         self._body_read = False
         self._started = False
-        self._response_bytes = 0
 
     async def run(self, refusal: EppError | None) -> None:
         """Serve the request, or answer it with `refusal`.
@@ -179,12 +174,13 @@ class RelayedRequest:
         self._hold.release()
         if self._upload is not None:
             self._exchange.body_bytes = self._upload.size
+        observed = self._observed
         self._around.director.on_end(
             self._exchange,
             end.reason,
             self._around.now(),
-            usage=self._observer.finish() if self._observer is not None else None,
-            response_bytes=self._response_bytes,
+            usage=observed.usage() if observed is not None else None,
+            response_bytes=observed.size if observed is not None else 0,
             error=None if self._started else end.error,
         )
 
@@ -301,41 +297,19 @@ class RelayedRequest:
         """The head of `answer` goes to the client: the message that says it."""
         head = answer.head
         self._hold.release()
-        self._around.director.on_response_head(self._exchange, head.status, self._around.now())
-        self._observer = observer_of(head)
-        self._naming = naming_of(head, self._exchange.request)
+        self._observed = observed = ObservedAnswer(self._around, self._exchange, head)
         self._started = True
-        return self._response_start(answer.target, head)
+        headers = observed.headers(answer.target, head, self._scope, self._request_id)
+        return {"type": "http.response.start", "status": head.status, "headers": headers}
 
     async def _send_answer(self, message: dict[str, Any]) -> None:
         self._sending_since = self._loop.time()
         await self._send(message)
         self._sending_since = None
 
-    def _response_start(self, target: Target, head: ResponseHead) -> dict[str, Any]:
-        around = self._around
-        wants_receipt = self._head.headers.get("x-epp-explain") == "1"
-        headers = answer_headers(
-            head,
-            request_id=self._request_id,
-            endpoint=target.address if around.settings.expose_endpoint else None,
-            decision=around.explain(self._exchange, self._scope) if wants_receipt else None,
-            added=around.director.response_headers(self._exchange),
-        )
-        return {"type": "http.response.start", "status": head.status, "headers": headers}
-
     def _observe(self, data: bytes) -> None:
-        if not self._response_bytes:
-            self._around.director.on_first_byte(self._exchange, self._around.now())
-        self._response_bytes += len(data)
-        if self._observer is not None:
-            self._observer.feed(data)
-        if self._naming is not None:
-            self._note_stored(self._naming.feed(data))
-
-    def _note_stored(self, response_id: str | None) -> None:
-        if response_id is not None:
-            self._around.director.on_stored_response(self._exchange, response_id, self._around.now())
+        if self._observed is not None:
+            self._observed.feed(data)
 
     async def _break_off(self, head: ResponseHead, failure: UpstreamFailure, data: bytes) -> NoReturn:
         """Deliver what came, and end the request as what it is: not complete."""
