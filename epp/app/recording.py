@@ -7,7 +7,6 @@ from pathlib import Path
 
 from epp import __version__
 from epp.app.files import Configurations
-from epp.clock import Clock
 from epp.compose import CoreOptions
 from epp.config import EffectiveConfig, Settings
 from epp.errors import ConfigError, ConfigProblem
@@ -31,9 +30,9 @@ class Recording:
     """The tape, while one is wanted, and its file."""
 
     def __init__(
-        self, settings: Settings, configurations: Configurations, options: CoreOptions, clock: Clock
+        self, settings: Settings, configurations: Configurations, options: CoreOptions, now: float
     ) -> None:
-        """Nothing is recorded unless the settings name a file.
+        """Nothing is recorded unless the settings name a file; `now` is in seconds since the epoch.
 
         Raises:
             ConfigError: the file cannot be written.
@@ -42,7 +41,7 @@ class Recording:
         self._file: RecordingFile | None = None
         if settings.record is not None:
             self._file = _open(settings.record, settings.record_max_bytes)
-            self.tape = Tape(_header(configurations, options, clock.wall()), self._file.put)
+            self.tape = Tape(_header(configurations, options, now), self._file.put)
             logger.info("recording", extra={"file": settings.record})
 
     def configured(self, configurations: Configurations) -> None:

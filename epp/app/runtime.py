@@ -75,7 +75,8 @@ class Runtime:
         self.proxy_settings = proxy_settings(settings)
         told = (log_shadow_failures(self.clock), log_dropped_headers(self.clock))
         options = recorded_options(settings, core_options(settings, *told))
-        self.recording = Recording(settings, Configurations(config, shadow), options, self.clock)
+        configurations = Configurations(config, shadow)
+        self.recording = Recording(settings, configurations, options, self.clock.wall())
         self.core = compose(config, options, shadow=shadow, tape=self.recording.tape)
         self.files = WatchedFiles()
         self.guards = build_guards(settings, self.files)
@@ -85,9 +86,7 @@ class Runtime:
         self.files.on_change(ENDPOINT_KEY, self._use_endpoint_key)
         self.relay = self._build_relay()
         self._alarm = Alarm()
-        self.reload = ConfigReload(
-            settings, Configurations(config, shadow), self._apply, self._alarm.new_pause()
-        )
+        self.reload = ConfigReload(settings, configurations, self._apply, self._alarm.new_pause())
         self.observers = Observers(
             settings,
             self.core,

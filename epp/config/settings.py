@@ -304,7 +304,7 @@ class Settings:
     record: str | None = field(
         default=None,
         metadata=rules(
-            "File that gets all that decisions depend on, and the decisions: for epp simulate --replay. "
+            "File that gets all that decisions depend on, and the decisions, to be replayed by epp simulate. "
             "Prompts are in it as hashes, credentials are not.",
             absent="none",
         ),

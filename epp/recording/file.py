@@ -93,8 +93,8 @@ class RecordingFile:
         try:
             with stream:
                 stream.write(frame(last))
-        except OSError as error:
-            why = f"{why}; {error.strerror or error}"
+        except OSError:
+            why = f"{why}; its end could not be written"
         self._ended(why)
 
 

@@ -62,7 +62,7 @@ class Folder(_Memory):
         """An earlier chain, and how many hashes it begins with like this one."""
         for place in range((len(chain) - 1) // _STRIDE * _STRIDE, -1, -_STRIDE):
             number = self._marks.get(chain[place]) if chain else None
-            if number is not None:
+            if number is not None and self._chains[number][place : place + 1] == chain[place : place + 1]:
                 return number, _common(chain, self._chains[number], place + 1)
         return 0, 0
 

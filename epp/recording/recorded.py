@@ -109,6 +109,7 @@ class RecordedDirector(Director):
         """Decide, without taking anything."""
         if self._inside:
             return super().schedule(exchange, now)
+        _begin_to_read(exchange)
         write = partial(self._write_scheduled, exchange, now)
         try:
             decision = super().schedule(exchange, now)
@@ -122,19 +123,20 @@ class RecordedDirector(Director):
     def _write_scheduled(
         self, exchange: Exchange, now: float, *, error: str = "", numbers: e.Numbers | None = None
     ) -> None:
-        self.tape.write(e.Scheduled(exchange.number, now, _headers_read(exchange), error, numbers))
+        self.tape.write(e.Scheduled(exchange.number, now, _headers_read(exchange, self.tape), error, numbers))
 
     def pick(self, exchange: Exchange, now: float) -> Target:
         """Schedule and take."""
+        _begin_to_read(exchange)
         self._inside = True
         try:
             target = super().pick(exchange, now)
         except EppError as error:
-            self.tape.write(_picked(exchange, now, error=error.code))
+            self.tape.write(_picked(exchange, self.tape, now, error=error.code))
             raise
         finally:
             self._inside = False
-        self.tape.write(_picked(exchange, now, endpoint=target.address))
+        self.tape.write(_picked(exchange, self.tape, now, endpoint=target.address))
         self._watch(exchange)
         return target
 
@@ -176,7 +178,7 @@ class RecordedDirector(Director):
     def on_stored_response(self, exchange: Exchange, response_id: str, now: float) -> None:
         """The answer has named a response."""
         if len(response_id) <= LONGEST_RESPONSE_ID:
-            self.tape.write(e.Stored(exchange.number, now, _digest(response_id)))
+            self.tape.write(e.Stored(exchange.number, now, _digest(response_id, self.tape)))
         super().on_stored_response(exchange, response_id, now)
 
     def on_first_byte(self, exchange: Exchange, now: float) -> None:
@@ -260,11 +262,11 @@ def numbers_of(decision: Decision) -> e.Numbers:
     return e.Numbers(result.profile, slots.tobytes(), array("d", result.totals).tobytes(), columns)
 
 
-def _picked(exchange: Exchange, now: float, *, endpoint: str = "", error: str = "") -> e.Picked:
+def _picked(exchange: Exchange, tape: Tape, now: float, *, endpoint: str = "", error: str = "") -> e.Picked:
     subset = tuple(sorted(exchange.subset)) if exchange.subset is not None else None
     decided = exchange.decision is not None and not error
     numbers = numbers_of(exchange.decision) if decided and exchange.decision else None
-    return e.Picked(exchange.number, now, _headers_read(exchange), subset, endpoint, error, numbers)
+    return e.Picked(exchange.number, now, _headers_read(exchange, tape), subset, endpoint, error, numbers)
 
 
 def _prepared(exchange: Exchange, tape: Tape) -> e.Prepared:
@@ -280,7 +282,7 @@ def _prepared(exchange: Exchange, tape: Tape) -> e.Prepared:
         exchange.body_bytes,
         request.max_output_tokens,
         request.replay_safe,
-        None if response is None else _digest(response),
+        None if response is None else _digest(response, tape),
         exchange.prompt_tokens,
         exchange.text_bytes,
         None if chains is None else _folded(chains, tape),
@@ -296,15 +298,21 @@ def _folded(chains: PromptChains, tape: Tape) -> tuple[tuple[int, tuple[e.Folded
     )
 
 
-def _headers_read(exchange: Exchange) -> dict[str, str]:
-    """What decisions read of the headers; credentials only so far that equal ones are seen to be equal."""
+def _headers_read(exchange: Exchange, tape: Tape) -> dict[str, str]:
+    """What the decision read of the headers; credentials only so far that equal ones are seen to be equal."""
     headers = exchange.head.headers
     read = headers.read if isinstance(headers, _ReadHeaders) else {}
-    return {name: _digest(value) if name in _CREDENTIALS else value for name, value in read.items()}
+    return {name: _digest(value, tape) if name in _CREDENTIALS else value for name, value in read.items()}
 
 
-def _digest(text: str) -> str:
-    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+def _begin_to_read(exchange: Exchange) -> None:
+    headers = exchange.head.headers
+    if isinstance(headers, _ReadHeaders):
+        headers.read.clear()
+
+
+def _digest(text: str, tape: Tape) -> str:
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16, key=tape.key).hexdigest()
 
 
 def _spec(spec: EndpointSpec) -> e.Spec:

@@ -1,6 +1,7 @@
 """Where recorded calls put their events: encoded at once, handed on in pieces."""
 
 import itertools
+import secrets
 from collections.abc import Callable
 from typing import Final
 
@@ -21,11 +22,13 @@ class Tape:
 
     Attributes:
         going: events are still taken.
+        key: of digests, by which equal texts are seen to be equal; it is written nowhere.
         folder: what shortens chains.
     """
 
     def __init__(self, header: Header, sink: Callable[[bytearray], bool]) -> None:
         self.going = True
+        self.key = secrets.token_bytes(16)
         self.folder = Folder()
         self._sink = sink
         self._numbers = itertools.count()
@@ -33,6 +36,7 @@ class Tape:
         self._flushed = 0.0
         self._metrics: dict[str, EndpointMetrics] = {}
         add_entry(self._buffer, header)
+        self._flush()
 
     def number(self) -> int:
         """That of another request."""

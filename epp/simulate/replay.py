@@ -34,6 +34,7 @@ __all__ = ["Difference", "Replay", "ReplayError", "recorded_configs"]
 _MOST_DIFFERENCES: Final = 20
 _MOST_ENDED: Final = 1_000  # requests: a late word about one that has ended may follow
 _FIELDS: Final = EndpointMetrics.__slots__
+_WHERE: Final = ("endpoint", "error", "following")
 
 
 class ReplayError(Exception):
@@ -60,6 +61,7 @@ class Replay:
         differences: the first of those.
         started, now: times of the first and the last event, None before the first.
         reloads: configurations that were put in effect.
+        scores_too: scores are compared, not the endpoint alone.
     """
 
     def __init__(
@@ -70,6 +72,8 @@ class Replay:
     ) -> None:
         """`config` decides in place of those on record; `observer` is told of each request that has ended.
 
+        Of a `config` that scores otherwise only the endpoints are compared.
+
         Raises:
             ConfigError: what is on record is no configuration to this version.
         """
@@ -79,6 +83,7 @@ class Replay:
         self.now: float | None = None
         self.config = config or _loaded(header.config)
         self._fixed = config is not None
+        self.scores_too = not self._fixed or self.config.hash == _loaded(header.config).hash
         shadow = _loaded(header.shadow) if header.shadow is not None else None
         observers = (observer,) if observer else ()
         self._core = compose(self.config, _options(header.options), shadow=shadow, observers=observers)
@@ -272,7 +277,7 @@ class Replay:
 
     def _compare(self, exchange: Exchange, recorded: Any, replayed: Any) -> None:
         self.decisions += 1
-        if recorded == replayed:
+        if recorded == replayed or not (self.scores_too or _goes_elsewhere(recorded, replayed)):
             return
         self.different += 1
         if len(self.differences) < _MOST_DIFFERENCES:
@@ -287,9 +292,13 @@ def _decision(exchange: Exchange) -> Decision:
     return exchange.decision
 
 
+def _goes_elsewhere(recorded: Any, replayed: Any) -> bool:
+    return any(getattr(recorded, name, "") != getattr(replayed, name, "") for name in _WHERE)
+
+
 def _differing(recorded: Any, replayed: Any) -> Iterator[tuple[str, Any, Any]]:
     """What differs first, and both values: the endpoint, then candidates, scores and totals."""
-    for name in ("endpoint", "error", "following"):
+    for name in _WHERE:
         one, other = getattr(recorded, name, ""), getattr(replayed, name, "")
         if one != other:
             yield name, one, other
@@ -297,14 +306,21 @@ def _differing(recorded: Any, replayed: Any) -> Iterator[tuple[str, Any, Any]]:
     if one is None or other is None or (one.profile, one.slots) != (other.profile, other.slots):
         yield "candidates", _slots(one), _slots(other)
         return
-    for was, is_now in zip(one.columns, other.columns, strict=False):
-        if was != is_now:
-            yield f"scores of {was[0]}", _doubles(was[2]), _doubles(is_now[2])
+    was, is_now = _weights(one), _weights(other)
+    if was != is_now:
+        yield "scorers and weights", was, is_now
+    for (scorer, _, before), (_, _, now) in zip(one.columns, other.columns, strict=False):
+        if before != now:
+            yield f"scores of {scorer}", _doubles(before), _doubles(now)
     yield "totals", _doubles(one.totals), _doubles(other.totals)
 
 
 def _slots(numbers: e.Numbers | None) -> list[int]:
     return array("I", numbers.slots).tolist() if numbers is not None else []
+
+
+def _weights(numbers: e.Numbers) -> dict[str, float]:
+    return {scorer: weight for scorer, weight, _ in numbers.columns}
 
 
 def _doubles(packed: bytes) -> list[float]:

@@ -25,6 +25,7 @@ class Replayed:
         requests, decisions, different, differences: see `Replay`.
         duration_s: from the first event to the last.
         config, config_hash: what decided.
+        scores_compared: False for another configuration, of whose decisions the endpoint alone is compared.
         complete: the recording ends as the router said; `ending` says how it ends.
         notes: what differs from the recorded router, beside decisions.
     """
@@ -37,6 +38,7 @@ class Replayed:
     duration_s: float
     config: str
     config_hash: str
+    scores_compared: bool
     complete: bool
     ending: str
     notes: tuple[str, ...]
@@ -90,6 +92,7 @@ def _replay(
         duration_s=(replay.now or 0.0) - (replay.started or 0.0),
         config=replay.config.source,
         config_hash=replay.config.hash,
+        scores_compared=replay.scores_too,
         complete=complete and entries.complete,
         ending=ending or entries.ending,
         notes=tuple(_notes(entries, replay, given=config is not None)),
@@ -133,9 +136,11 @@ def replayed_as_text(told: Replayed) -> str:
     """For a terminal."""
     equal = told.decisions - told.different
     span = f"{told.requests:,} requests in {told.duration_s:,.1f} s"
+    compared = "endpoint and scores" if told.scores_compared else "endpoint"
+    alike = f"equal in {compared}: {equal:,}; different: {told.different:,}"
     lines = [
         f"{told.recording}: {span}, {told.config} ({told.config_hash})",
-        f"decisions: {told.decisions:,}; equal in endpoint and scores: {equal:,}; different: {told.different:,}",
+        f"decisions: {told.decisions:,}; {alike}",
         f"ends: {told.ending}" if told.complete else f"INCOMPLETE: {told.ending}; all before was replayed",
     ]
     lines += [f"note: {note}" for note in told.notes]

@@ -136,7 +136,9 @@ async def test_a_reload_is_on_record(fleet, route, tmp_path):
     files = {"config": str(file), "config_interval_s": 0.02}
     servers = await fleet(2, gpu_blocks=600)
     config = load_config(CONFIGS["tiered"], str(file))
-    router = await route(*servers, config=config, shadow=shadow, files=files, record=str(tmp_path / "run.rec"))
+    router = await route(
+        *servers, config=config, shadow=shadow, files=files, record=str(tmp_path / "run.rec")
+    )
     await router.know()
     await load(router, 1)
     file.write_text(CONFIGS["ttft-cost"])
