@@ -16,7 +16,7 @@ _QUOTE: Final = 0x22
 _BRACE: Final = 0x7B
 _BRACKET: Final = 0x5B
 _NULL: Final = b"null"
-_ESCAPE_BYTES: Final = 6  # of the longest escape, \uXXXX
+_ESCAPE_BYTES: Final = 6  # of the longest escape, \u and four digits
 _PAIR_BYTES: Final = 2 * _ESCAPE_BYTES
 _HIGH_SURROGATE: Final = re.compile(rb"\\u[dD][89abAB]")
 
