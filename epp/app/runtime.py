@@ -28,6 +28,7 @@ from epp.app.readiness import readiness
 from epp.app.reload import ConfigReload
 from epp.app.routes import relayed_routes
 from epp.app.sources import PoolSources
+from epp.app.warm_start import WarmStart
 from epp.app.watched import WatchedFiles
 from epp.clock import Clock, SystemClock
 from epp.compose import Core, compose, recompose
@@ -48,6 +49,7 @@ logger = logging.getLogger("epp")
 
 _TICK_S = 0.05
 _SWEEP_PAUSE_S = 0.001
+_HAND_OVER_S = 1.0
 
 
 class Runtime:
@@ -85,15 +87,7 @@ class Runtime:
         self.reload = ConfigReload(
             settings, Configurations(config, shadow), self._apply, self._alarm.new_pause()
         )
-        self.observers = Observers(
-            settings,
-            self.core,
-            self.relay,
-            self.clock,
-            changes=self._changes(),
-            files=self.files,
-            gate=self.guards.gate,
-        )
+        self.observers = self._build_observers()
         # A pool of its own: a limit on connections for requests must not blind the scorers.
         self.probe_pool = UpstreamPool(replace(upstream, max_connections_per_origin=0))
         self.sources = PoolSources(
@@ -106,7 +100,9 @@ class Runtime:
             key=self.guards.endpoint_key,
         )
         self.election = leader_election(settings, self.clock)
+        self.warm_start = self._build_warm_start()
         self.draining = False
+        self._handing_over: asyncio.Task[None] | None = None
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._failed: dict[str, str] = {}
         self.control = create_control_app(self._ports(), relayed_routes(settings.path_rules))
@@ -133,6 +129,27 @@ class Runtime:
             credentials=self.guards.credentials,
         )
 
+    def _build_warm_start(self) -> WarmStart | None:
+        if self.settings.state.dir is None:
+            return None
+        return WarmStart(
+            self.settings.state,
+            lambda: self.core,
+            self.clock,
+            leads=lambda: self.election is None or self.election.leading,
+        )
+
+    def _build_observers(self) -> Observers:
+        return Observers(
+            self.settings,
+            self.core,
+            self.relay,
+            self.clock,
+            changes=self._changes(),
+            files=self.files,
+            gate=self.guards.gate,
+        )
+
     def attach_to(self, door: FrontDoor) -> None:
         """Serve what comes through `door`."""
         door.attach(
@@ -151,6 +168,9 @@ class Runtime:
             logger.warning("security: %s", warning)
         await self.sources.start()
         self._spawn("upkeep", self._upkeep())
+        if self.warm_start is not None:
+            await self.warm_start.start()
+            self._spawn("warm start", self.warm_start.run())
         if self.reload.follows:
             self._spawn("reload", self.reload.run())
         if self.files.states:
@@ -176,14 +196,25 @@ class Runtime:
         """Fail readiness; the server lets what is in flight end."""
         if not self.draining:
             self.draining = True
-            if self.election is not None:
-                self.election.give_back()
+            self._handing_over = asyncio.create_task(self._hand_over())
             logger.info("draining", extra={"in_flight": self.relay.in_flight})
+
+    async def _hand_over(self) -> None:
+        """Save what was learned, so that whoever leads next finds it; then let another one lead."""
+        if self.warm_start is not None:
+            # Not cancelled when time is up: the last save waits for it.
+            await asyncio.wait({asyncio.create_task(self.warm_start.save())}, timeout=_HAND_OVER_S)
+        if self.election is not None:
+            self.election.give_back()
 
     async def stop(self) -> None:
         """End everything that `start` began."""
-        if self.election is not None and self.draining:
-            await self.election.given_back()
+        if self._handing_over is not None:
+            await self._handing_over
+            if self.election is not None:
+                await self.election.given_back()
+            elif self.warm_start is not None:
+                await self.warm_start.save()  # with what came while draining
         for task in self._tasks.values():
             task.cancel()
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
@@ -241,6 +272,7 @@ class Runtime:
             sources=lambda: source_states(self.sources.reports()),
             reload=lambda: reload_state(self.reload.report()),
             shadow=lambda: shadow_state(self.core),
+            state=lambda: self.warm_start.report() if self.warm_start is not None else None,
         )
 
     def _readiness(self) -> Readiness:

@@ -126,6 +126,8 @@ def test_epp_understands_its_arguments_and_configuration(command):
     assert (settings.pool_name, settings.kubernetes.namespace) == ("llm-d-infpool", "llm-d-pfc-cpu")
     assert settings.config == "/config/tiered.yaml"
     assert settings.grpc.secure is (command != "agentgateway")
+    assert settings.state.dir == "/state"
+    assert "/state" in [mount["mountPath"] for mount in container(objects)["volumeMounts"]]
     load_config(only(objects, "ConfigMap")["data"]["tiered.yaml"], "tiered.yaml")
     grace = only(objects, "Deployment")["spec"]["template"]["spec"]["terminationGracePeriodSeconds"]
     assert grace > settings.drain_timeout_s

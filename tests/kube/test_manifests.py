@@ -164,6 +164,17 @@ def test_the_pod_is_confined_probed_and_given_time_to_drain(folder):
     assert pod["topologySpreadConstraints"]
 
 
+@pytest.mark.parametrize("folder", INSTALLS)
+def test_the_index_outlives_a_restart_of_the_container(folder):
+    objects = kustomized(folder)
+    volumes = {v["name"]: v for v in only(objects, "Deployment")["spec"]["template"]["spec"]["volumes"]}
+    mounts = {mount["mountPath"]: mount for mount in container(objects)["volumeMounts"]}
+
+    assert settings_of(container(objects)["args"]).state.dir == "/state"
+    assert not mounts["/state"].get("readOnly", False)
+    assert "emptyDir" in volumes[mounts["/state"]["name"]]
+
+
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_only_what_has_replicas_has_a_disruption_budget(folder):
     objects = kustomized(folder)
