@@ -14,7 +14,7 @@ from epp.app.changes import reload_state, shadow_state, source_states
 from epp.app.files import Configurations
 from epp.app.front_door import FrontDoor, admin_door
 from epp.app.guards import ENDPOINT_KEY, ENDPOINT_TLS, bearer, build_guards
-from epp.app.kubernetes import leader_election
+from epp.app.kubernetes import leader_election, metrics_access
 from epp.app.observers import Observers
 from epp.app.open_files import open_files_limit
 from epp.app.options import (
@@ -101,6 +101,7 @@ class Runtime:
         )
         self.election = leader_election(settings, self.clock)
         self.warm_start = self._build_warm_start()
+        self.metrics_access = metrics_access(settings.kubernetes, self.clock)
         self.draining = False
         self._handing_over: asyncio.Task[None] | None = None
         self._tasks: dict[str, asyncio.Task[None]] = {}
@@ -219,6 +220,8 @@ class Runtime:
             task.cancel()
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
         await self.sources.stop()
+        if self.metrics_access is not None:
+            await self.metrics_access.close()
         await self.probe_pool.close()
         await self.pool.close()
         logger.info("epp stopped")
@@ -321,6 +324,7 @@ class Runtime:
             max_request_bytes=self.settings.max_request_bytes,
             version=__version__,
             private=self.guards.gate is not None,
+            admit_metrics=self.metrics_access.admit if self.metrics_access is not None else None,
         )
 
     async def _upkeep(self) -> None:
