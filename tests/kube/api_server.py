@@ -76,6 +76,7 @@ class ApiServer:
             "/apis/llm-d.ai/v1alpha2/inferenceobjectives",
             "/apis/llm-d.ai/v1alpha2/inferencemodelrewrites",
             "/apis/coordination.k8s.io/v1/leases",
+            "/api/v1/events",
             "/apis/authentication.k8s.io/v1/tokenreviews",
             "/apis/authorization.k8s.io/v1/subjectaccessreviews",
         }

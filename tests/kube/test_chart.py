@@ -189,7 +189,8 @@ def test_leader_election_brings_its_own_role_and_a_strategy_that_ends():
     for obj in objects:
         check(obj)
     assert granted(objects)["coordination.k8s.io", "leases"] == {"get", "create", "update"}
-    assert [len(role["rules"]) for role in of_kind(objects, "Role")] == [3, 1]
+    assert granted(objects)["", "events"] == {"create"}
+    assert [len(role["rules"]) for role in of_kind(objects, "Role")] == [3, 2]
     assert settings_of(container(objects)["args"]).kubernetes.leader_election
     assert spec["strategy"]["rollingUpdate"] == {"maxSurge": 1, "maxUnavailable": "100%"}
     assert spec["template"]["spec"]["terminationGracePeriodSeconds"] == 60

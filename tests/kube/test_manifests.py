@@ -275,6 +275,8 @@ def test_a_replica_that_waits_for_a_lease_may_read_and_write_it_and_holds_up_no_
     spec = only(objects, "Deployment")["spec"]
 
     assert granted(objects)["coordination.k8s.io", "leases"] == {"get", "create", "update"}
+    assert granted(objects)["", "events"] == {"create"}
+    assert [len(role["rules"]) for role in of_kind(objects, "Role")] == [4, 2]
     assert settings_of(container(objects)["args"]).kubernetes.leader_election
     assert spec["strategy"]["rollingUpdate"] == {"maxSurge": 1, "maxUnavailable": "100%"}
     sleep = int(container(objects)["lifecycle"]["preStop"]["exec"]["command"][1])
