@@ -171,6 +171,28 @@ async def test_refusals_reach_the_client_and_epps_own_routes_are_served(standalo
     assert server.asked == []
 
 
+async def test_a_request_too_many_is_429_as_long_as_a_stream_runs_and_no_longer(standalone):
+    [server], gate = await standalone(1, max_inflight_per_endpoint=1)
+
+    async with gate.client.stream("POST", "/v1/completions", json=STREAM) as answer:
+        lines = answer.aiter_lines()  # one that nobody holds would be collected, and close the answer
+        await anext(lines)
+        full = [await gate.ask() for _ in range(3)]
+        server.go.set()
+        rest = [line async for line in lines if line]
+    await gate.decisions(4)
+    after = await gate.ask()
+
+    assert [(f.status_code, f.headers["x-llm-d-request-dropped-reason"]) for f in full] == [
+        (429, "rejected-saturated")
+    ] * 3
+    assert full[0].json()["error"]["code"] == "saturated"
+    assert full[0].headers["retry-after"] == "1"
+    assert rest[-1] == "data: [DONE]"
+    assert after.status_code == 200
+    assert len(server.asked) == 2
+
+
 async def test_a_dead_endpoint_is_passed_over_while_nothing_was_sent(standalone):
     backends, gate = await standalone(2)
     await backends[0].__aexit__()

@@ -5,7 +5,9 @@ import json
 
 import pytest
 
+from epp.compose import CoreOptions
 from epp.director import EndReason
+from epp.director.director import Limits
 from epp.gateway.standalone.check_protocol import CheckProtocol
 from epp.gateway.standalone.checks import Checks, CheckSurroundings
 from epp.gateway.standalone.lines import AccessLine, LineReader
@@ -22,8 +24,9 @@ BODY = json.dumps({"model": "m", "prompt": "Hello there. " * 50}).encode()
 class Stage:
     """A pool behind checks; `now` is the time."""
 
-    def __init__(self, n=2, config=TIERED, **options):
-        self.pool = Pool(n=n, config=config)
+    def __init__(self, n=2, config=TIERED, most=0, **options):
+        core = CoreOptions(seed=7, timer=lambda: 0.0, limits=Limits(inflight_per_endpoint=most))
+        self.pool = Pool(n, config, core)
         self.now = 1.0
         settings = {"closed": lambda _path: "", **options}
         around = CheckSurroundings(self.pool.director, lambda: self.now, lambda: b"made-up", **settings)
@@ -176,6 +179,22 @@ def test_an_answer_that_envoy_may_not_have_read_is_left_to_estimation():
 
     assert stage.record.reason is EndReason.UNOBSERVED
     assert len(stage.pool.director.unobserved) == 1
+
+
+def test_as_many_as_may_be_in_flight_are_let_go_until_the_log_ends_one():
+    stage = Stage(n=1, most=1)
+
+    answers = [stage.ask() for _ in range(3)]
+    stage.checks.ended(AccessLine(status=200))
+    stage.checks.ended(AccessLine(exchange="2", status=200))
+    refused = stage.ask()
+    stage.ends(answers[0], status=200)
+
+    assert [answer.status for answer in answers] == [200, 429, 429]
+    assert json.loads(answers[1].body)["error"]["code"] == "saturated"
+    assert dict(answers[1].headers)[b"retry-after"] == b"1"
+    assert refused.status == 429
+    assert stage.ask().status == 200
 
 
 def test_what_is_open_at_the_end_is_a_shutdown():
