@@ -17,7 +17,7 @@ from epp.config.security_settings import TlsSettings
 from epp.config.settings import AccessLogSettings, DiscoverySettings
 from epp.endpoints.spec import parse_endpoints
 from epp.gateway.standalone.bootstrap import BootstrapOptions, assignment, bootstrap
-from tests.certificates import Authority
+from tests.certificates import Authority, serial
 from tests.director.core import Pool
 from tests.e2e.kit import DEFAULT_CONFIG, eventually, free_port, new_client
 from tests.envoy.kit import envoy_binary, running_envoy
@@ -204,6 +204,33 @@ async def test_a_dead_endpoint_is_passed_over_while_nothing_was_sent(standalone)
     assert await gate.in_flight() == 0
 
 
+async def test_a_503_is_repeated_at_the_next_endpoint_if_the_request_may_be(standalone):
+    backends, gate = await standalone(2)
+    text = "The same beginning. " * 200
+
+    holder = (await gate.ask(text)).json()["server"]
+    for server in backends:
+        server.status = 503 if server.address == holder else 200
+    repeated = await gate.ask(text)
+    decisions = await gate.decisions(2)
+
+    assert (repeated.status_code, repeated.json()["server"] == holder) == (200, False)
+    assert [d["attempts"] for d in decisions] == [1, 2]
+    assert decisions[1]["endpoint"] == repeated.json()["server"]
+
+
+async def test_no_client_makes_envoy_repeat_what_must_not_be(standalone):
+    [server], gate = await standalone(1)
+    server.status = 503
+
+    answer = await gate.client.post(
+        "/v1/files", content=b"x", headers={"x-envoy-retry-on": "retriable-status-codes"}
+    )
+
+    assert answer.status_code == 503
+    assert [asked.target for asked in server.asked] == ["/v1/files"]
+
+
 async def test_endpoints_that_come_are_used(standalone, servers, tmp_path):
     first, second = await servers(2)
     file = tmp_path / "endpoints.yaml"
@@ -272,6 +299,35 @@ async def test_tls_is_spoken_with_the_certificate_given(standalone, tmp_path):
 
     assert (await gate.ask()).status_code == 200
     assert gate.client.base_url.scheme == "https"
+
+
+async def test_a_certificate_that_changes_is_shown_and_a_faulty_one_is_not(standalone, tmp_path):
+    authority = Authority(tmp_path, "ca")
+    first, second, used = authority.issue("first"), authority.issue("second"), authority.issue("used")
+    used.replace_by(first)
+    _, gate = await standalone(1, tls=TlsSettings(cert=used.cert, key=used.key))
+
+    async def shown():
+        return await serial(str(gate.client.base_url), authority.client())
+
+    async def files():
+        return (await gate.admin.get("/readyz")).json()["detail"]["files"]["tls"]
+
+    before = await shown()
+    used.break_key()
+    signal.raise_signal(signal.SIGHUP)
+    await eventually(lambda: _is(files(), f"{used.cert} with {used.key}: not a certificate and a key in PEM"))
+    broken = await shown()
+    used.replace_by(second)
+    signal.raise_signal(signal.SIGHUP)
+    await eventually(lambda: _is(shown(), second.serial))
+
+    assert (before, broken) == (first.serial, first.serial)
+    assert await files() == "in use"
+
+
+async def _is(found, value):
+    return await found == value
 
 
 async def test_envoy_does_not_outlive_epp(process):
