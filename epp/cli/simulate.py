@@ -197,7 +197,7 @@ def _write(path: str, write: Callable[[TextIO], Any]) -> None:
 
 
 def _write_rows(file: TextIO, outcomes: dict[str, list[Outcome]]) -> None:
-    names = list(RequestRow.__dataclass_fields__)
+    names = list(RequestRow.__struct_fields__)
     lines = csv.writer(file)
     lines.writerow(["run", *names, "ttft_s", "e2e_s", "itl_s"])
     for run_name, found in outcomes.items():

@@ -3,11 +3,12 @@
 from dataclasses import dataclass, fields, replace
 from typing import Protocol
 
+import msgspec
+
 __all__ = ["KernelLatency", "LatencyProfile", "LinearLatency", "StepLoad"]
 
 
-@dataclass(frozen=True, slots=True)
-class StepLoad:
+class StepLoad(msgspec.Struct, frozen=True):
     """What one step computes, in the terms that a latency profile needs.
 
     Attributes:

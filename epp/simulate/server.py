@@ -1,15 +1,15 @@
 """One modelled server of the fleet, and what a scrape of it would have shown at any recent moment."""
 
 from collections import deque
-from dataclasses import dataclass
+
+import msgspec
 
 from epp.engine import CpuTier, Engine, EngineConfig, LatencyProfile, StepRun
 
 __all__ = ["Gauges", "ModelServer"]
 
 
-@dataclass(frozen=True, slots=True)
-class Gauges:
+class Gauges(msgspec.Struct, frozen=True):
     """What a metrics page shows."""
 
     waiting: int

@@ -1,5 +1,6 @@
 """The shadow state of an endpoint: what this router has sent there and what that keeps it busy with."""
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -84,9 +85,11 @@ class EndpointFlights:
         self.prefill_s += flight.prefill_s
         self.pending += 1
         self._own_tokens = None
+        shared = self.shared_blocks(flight.chain)
         holders = self._holders
-        for block in flight.chain:
-            holders[block] = holders.get(block, 0) + 1
+        for block in flight.chain[:shared]:
+            holders[block] += 1
+        holders.update(dict.fromkeys(flight.chain[shared:], 1))
 
     def first_token(self, flight: Flight, now: float) -> None:
         """Its prompt is computed."""
@@ -101,13 +104,17 @@ class EndpointFlights:
         self.first_token(flight, now)
         del self.flights[number]
         self._own_tokens = None
+        self._let_go(flight.chain)
+
+    def _let_go(self, chain: Sequence[int]) -> None:
+        """One request less holds these blocks; those that it alone held are the last of its chain."""
         holders = self._holders
-        for block in flight.chain:
+        for place, block in enumerate(chain):
             left = holders[block] - 1
-            if left:
-                holders[block] = left
-            else:
-                del holders[block]
+            if not left:
+                deque(map(holders.__delitem__, chain[place:]), maxlen=0)
+                return
+            holders[block] = left
 
     def learn_itl(self, flight: Flight, now: float, tokens: int) -> None:
         """An answer of `tokens` ended."""
