@@ -72,7 +72,7 @@ class GpuTier:
         return blocks
 
     def _take(self, freed: list[int], free: int, count: int, blocks: list[int]) -> None:
-        """Move those of `freed` that are still free to `blocks`, until these are `count`; evict their keys."""
+        """Move those of `freed` that are still free to `blocks`, up to `count`, and evict their keys."""
         state, key_of, doubles = self._state, self._key_of, self._doubles
         while freed and len(blocks) < count:
             block = freed.pop()
