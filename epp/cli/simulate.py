@@ -13,9 +13,8 @@ from typing import Any, TextIO
 
 import yaml
 
-from epp.director.record import RequestRecord
 from epp.errors import ConfigError, ConfigProblem
-from epp.scheduling.receipt import render
+from epp.simulate.decisions import DecisionLog
 from epp.simulate.experiment import Scenario, compare, load_config_or_policy, run_scenarios, summary_of
 from epp.simulate.html import page
 from epp.simulate.inputs import override, read_fleet, read_workload, read_yaml, workload_of
@@ -26,6 +25,7 @@ from epp.simulate.report import (
     cells_as_json,
     cells_as_text,
     differences_as_text,
+    regret_as_text,
     summaries_as_json,
     summaries_as_text,
 )
@@ -207,22 +207,13 @@ def _write_rows(file: TextIO, outcomes: dict[str, list[Outcome]]) -> None:
 
 
 def _write_decisions(file: TextIO, scenario: Scenario) -> None:
-    """The first run once more, told by its observer."""
-
-    def observe(record: RequestRecord) -> None:
-        decision = record.decision
-        if decision is None:
-            return
-        picked = next(e for e in decision.primary.candidates if e.address == record.endpoint)
-        shown = {
-            "request": record.request_id,
-            "arrived_s": round(record.arrived, 6),
-            "first_token_s": None if record.first_byte_at is None else round(record.first_byte_at, 6),
-            **render(decision, picked),
-        }
-        file.write(json.dumps(shown) + "\n")
-
+    """The first run once more, told by its observer; what its choices cost goes to stderr."""
+    log = DecisionLog(file.write)
     fleet, events = read_fleet(scenario.fleet)
     workload = workload_of(read_workload(scenario.workload), scenario.seed)
     config = load_config_or_policy(scenario.policy)
-    simulate(fleet, config, workload, seed=scenario.seed, events=events, observer=observe)
+    simulate(
+        fleet, config, workload,
+        seed=scenario.seed, events=events, observer=log.observe, forecasts=log.forecast,
+    )  # fmt: skip
+    sys.stderr.write(regret_as_text(log.regret))

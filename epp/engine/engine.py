@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import MutableSequence
 
 from epp.engine.cpu_tier import CpuTier
+from epp.engine.forecast import Surroundings, first_token_s
 from epp.engine.gpu_tier import GpuTier
 from epp.engine.latency import LatencyProfile
 from epp.engine.run import Batch, StepRun, load_of, longest_run, run_of
@@ -23,7 +24,6 @@ from epp.engine.types import (
     EngineCounters,
     EngineGauges,
     EngineRequest,
-    FinishReason,
     StepOutput,
     StepResult,
 )
@@ -102,6 +102,14 @@ class Engine:
             loading=len(self._loading),
             kv_usage=1 - self._gpu.free_blocks / self._gpu.capacity,
         )
+
+    def forecast(self, request: EngineRequest, start_s: float) -> float:
+        """When `request` would have its first token, were it queued now; steps begin at `start_s`."""
+        queued = [*self._loading, *self._waiting]
+        around = Surroundings(
+            self.config, self._latency, self._gpu, self._cpu, self._running, queued, self._link_free_s
+        )
+        return first_token_s(around, request, start_s)
 
     @property
     def live_requests(self) -> int:
@@ -283,12 +291,8 @@ class Engine:
     def _count_lookup(self, sequence: Sequence, gpu_hit_tokens: int, cpu_hit_tokens: int) -> None:
         sequence.gpu_hit_tokens = gpu_hit_tokens
         sequence.cpu_hit_tokens = cpu_hit_tokens
-        prompt_tokens = sequence.request.prompt_tokens
-        self.counters.prefix_queries += prompt_tokens
-        self.counters.prefix_hits += gpu_hit_tokens
-        if self.config.cpu_blocks:
-            self.counters.external_queries += prompt_tokens - gpu_hit_tokens
-            self.counters.external_hits += cpu_hit_tokens
+        external = cpu_hit_tokens if self.config.cpu_blocks else None
+        self.counters.count_lookup(sequence.prompt_tokens, gpu_hit_tokens, external)
 
     def _reclaim(self, sequence: Sequence, batch: Batch) -> bool:
         """When nothing runs, blocks that another queued sequence holds are taken for `sequence`.
@@ -377,12 +381,13 @@ class Engine:
         sequence.last_token_s = end_s
         if first:
             sequence.first_token_s = end_s
-            self.counters.prompt += request.prompt_tokens
-            self.counters.prompt_gpu_hit += sequence.gpu_hit_tokens
-            self.counters.prompt_cpu_hit += sequence.cpu_hit_tokens
+            self.counters.count_prompt(
+                sequence.prompt_tokens, sequence.gpu_hit_tokens, sequence.cpu_hit_tokens
+            )
         finished = sequence.generated_tokens == request.output_tokens
         if finished:
-            self._finish(sequence)
+            self.counters.count_end(request.finish_reason)
+            self.abort(request.request_id)
         elif brief and not first:
             return None
         return StepOutput(
@@ -392,10 +397,3 @@ class Engine:
             finish_reason=request.finish_reason if finished else None,
             timeline=sequence.timeline() if first or finished else None,
         )
-
-    def _finish(self, sequence: Sequence) -> None:
-        if sequence.request.finish_reason is FinishReason.STOP:
-            self.counters.finished_stop += 1
-        else:
-            self.counters.finished_length += 1
-        self.abort(sequence.request.request_id)

@@ -44,6 +44,11 @@ class GpuTier:
         state = self._state
         return len([block for block in blocks if state[block] <= 0])
 
+    def count_alone(self, blocks: Iterable[int]) -> int:
+        """How many of `blocks` would be free if one user of them let go."""
+        state = self._state
+        return len([block for block in blocks if state[block] == 1])
+
     def reference(self, blocks: Iterable[int]) -> None:
         """Add one reference to each block."""
         state = self._state

@@ -58,6 +58,11 @@ class StepRun:
         """End with the first step that ends at or after `now`."""
         self.steps = min(self.steps, self._steps_until(now - self.start_s))
 
+    def boundary_s(self, now: float) -> float:
+        """When a request that comes at `now` is looked at."""
+        steps = self._steps_until(now - self.start_s) if self.open else self.steps
+        return self.start_s + self.elapsed_s(min(self.steps, steps))
+
     def _steps_until(self, elapsed_s: float) -> int:
         if elapsed_s <= self.first_s or self.steps == 1:
             return 1

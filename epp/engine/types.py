@@ -204,6 +204,27 @@ class EngineCounters:
     store_bytes: int = 0
     stores_skipped: int = 0
 
+    def count_lookup(self, prompt_tokens: int, gpu_hit_tokens: int, cpu_hit_tokens: int | None) -> None:
+        """A sequence was looked up in the tiers; None: there is no CPU tier."""
+        self.prefix_queries += prompt_tokens
+        self.prefix_hits += gpu_hit_tokens
+        if cpu_hit_tokens is not None:
+            self.external_queries += prompt_tokens - gpu_hit_tokens
+            self.external_hits += cpu_hit_tokens
+
+    def count_prompt(self, prompt_tokens: int, gpu_hit_tokens: int, cpu_hit_tokens: int) -> None:
+        """The first token of a prompt came out."""
+        self.prompt += prompt_tokens
+        self.prompt_gpu_hit += gpu_hit_tokens
+        self.prompt_cpu_hit += cpu_hit_tokens
+
+    def count_end(self, reason: FinishReason) -> None:
+        """A sequence ended."""
+        if reason is FinishReason.STOP:
+            self.finished_stop += 1
+        else:
+            self.finished_length += 1
+
     @property
     def prompt_computed(self) -> int:
         """Prompt tokens that no tier held."""

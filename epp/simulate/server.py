@@ -4,7 +4,7 @@ from collections import deque
 
 import msgspec
 
-from epp.engine import CpuTier, Engine, EngineConfig, LatencyProfile, StepRun
+from epp.engine import CpuTier, Engine, EngineConfig, EngineRequest, LatencyProfile, StepRun
 
 __all__ = ["Gauges", "ModelServer"]
 
@@ -61,6 +61,11 @@ class ModelServer:
         """Its CPU tier fails."""
         self.engine.lose_cpu_tier()
         self.cpu_tokens = 0
+
+    def forecast_s(self, request: EngineRequest, now: float) -> float:
+        """When `request`, queued at `now`, would have its first token if nothing came after it."""
+        start_s = now if self.run is None else max(now, self.run.boundary_s(now))
+        return self.engine.forecast(request, start_s)
 
     def note(self, now: float) -> None:
         """Remember the gauges of this moment."""

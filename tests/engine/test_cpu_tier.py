@@ -119,3 +119,14 @@ def test_the_integrity_check_sees(held, message):
 
     with pytest.raises(AssertionError, match=message):
         tier.check_integrity()
+
+
+def test_uses_that_tell_of_nothing_are_forgotten():
+    """The same chain is used over and over, and nothing is ever evicted."""
+    tier = CpuTier(100)
+    for _ in range(100):
+        tier.write([1, 2, 3])
+    tier.check_integrity()
+
+    assert tier._used_keys <= 4 * 4
+    assert tier.match([1, 2, 3]) == 3

@@ -249,3 +249,11 @@ def test_in_brief_a_run_tells_of_first_and_last_tokens_alone():
     ]  # fmt: skip
     assert brief[0] == [output for output in whole[0] if output.timeline is not None]
     assert (len(whole[0]), whole[1], brief[1]) == (5, 50, 50)
+
+
+def test_a_request_is_looked_at_when_a_step_ends_and_in_a_closed_run_at_its_end():
+    run = StepRun([], start_s=1.0, first_s=0.5, steps=4)
+    assert [run.boundary_s(now) for now in (1.0, 1.5, 1.6, 9.0)] == [1.5, 1.5, 2.0, 3.0]
+
+    run.open = False
+    assert run.boundary_s(1.0) == 3.0

@@ -13,7 +13,7 @@ from epp.scheduling.producers.latency import LearnedLatency, Work
 from epp.scheduling.producers.matched import Matched, held_tokens
 from epp.scheduling.registry import param
 
-__all__ = ["TtftCostParameters", "TtftCostScorer"]
+__all__ = ["Learned", "TtftCostParameters", "TtftCostScorer"]
 
 _FLOOR_S: Final = 0.020  # differences below this decide nothing
 _FIRST_ANSWER_TOKENS: Final = 256.0
@@ -46,7 +46,7 @@ class TtftCostParameters:
 
 
 @dataclass(slots=True)
-class _Learned:
+class Learned:
     """What answers of one model have taught."""
 
     latency: LearnedLatency = field(default_factory=LearnedLatency)
@@ -97,7 +97,7 @@ class TtftCostScorer:
         self._numbers = count()
         # By id of the request, which is kept so that no other takes its id.
         self._flying: dict[int, tuple[object, int, Flight]] = {}
-        self._learned: dict[str, _Learned] = {}
+        self._learned: dict[str, Learned] = {}
 
     @classmethod
     def build(cls, name: str, parameters: TtftCostParameters, context: BuildContext) -> "TtftCostScorer":
@@ -119,10 +119,10 @@ class TtftCostScorer:
     def costs(self, cycle: Cycle) -> list[float]:
         """Seconds, a candidate each."""
         matched = held_tokens(cycle, self._cpu_producers)
-        learned = self._of(cycle.model)
+        learned = self.learned(cycle.model)
         return [self._outlook(cycle, endpoint, matched, learned).cost_s for endpoint in cycle.candidates]
 
-    def _outlook(self, cycle: Cycle, endpoint: Endpoint, matched: Matched, learned: _Learned) -> "_Outlook":
+    def _outlook(self, cycle: Cycle, endpoint: Endpoint, matched: Matched, learned: Learned) -> "_Outlook":
         flights = self._endpoints.get(endpoint.slot)
         hit, cpu_hit = matched.gpu(endpoint.slot), matched.cpu(endpoint.slot)
         capacity = endpoint.metrics.gpu_capacity_tokens if endpoint.metrics is not None else None
@@ -155,7 +155,7 @@ class TtftCostScorer:
     def on_picked(self, cycle: Cycle, endpoint: Endpoint) -> None:
         """The request goes to `endpoint`."""
         self.on_ended(cycle, cycle.now, None)
-        learned = self._of(cycle.model)
+        learned = self.learned(cycle.model)
         matched = held_tokens(cycle, self._cpu_producers)
         outlook = self._outlook(cycle, endpoint, matched, learned)
         flights = self._endpoints.setdefault(endpoint.slot, EndpointFlights())
@@ -180,7 +180,7 @@ class TtftCostScorer:
             _, _, flight = known
             self._endpoints[flight.slot].first_token(flight, now)
             if flight.clear:
-                self._of(cycle.model).latency.learn(flight.work, now - flight.sent_s)
+                self.learned(cycle.model).latency.learn(flight.work, now - flight.sent_s)
 
     def on_ended(self, cycle: Cycle, now: float, output_tokens: int | None) -> None:
         """The endpoint is done with it: learn lengths and the time between tokens."""
@@ -191,18 +191,19 @@ class TtftCostScorer:
         flights = self._endpoints[flight.slot]
         if output_tokens:
             flights.learn_itl(flight, now, output_tokens)
-            learned = self._of(cycle.model)
+            learned = self.learned(cycle.model)
             learned.output_tokens += _WEIGHT * (output_tokens - learned.output_tokens)
         flights.remove(number, now)
 
-    def _of(self, model: str) -> _Learned:
+    def learned(self, model: str) -> Learned:
+        """What the answers of a model have taught."""
         learned = self._learned.get(model)
         if learned is None:
-            learned = self._learned[model] = _Learned()
+            learned = self._learned[model] = Learned()
         return learned
 
 
-def _output_tokens(cycle: Cycle, learned: _Learned) -> float:
+def _output_tokens(cycle: Cycle, learned: Learned) -> float:
     """Expected length of the answer."""
     limit = cycle.request.max_output_tokens
     return learned.output_tokens if limit is None else min(learned.output_tokens, limit)
