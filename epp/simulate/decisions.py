@@ -54,23 +54,25 @@ class DecisionLog:
         self._forecasts[str(number)] = seconds
 
     def observe(self, record: RequestRecord) -> None:
-        """A request has ended."""
+        """A request has ended. Nothing for one that was refused, or that somebody else was picked for."""
         decision = record.decision
         forecasts = self._forecasts.pop(record.request_id, {})
-        if decision is None:
+        candidates = decision.primary.candidates if decision is not None else ()
+        picked = next((e for e in candidates if e.address == record.endpoint), None)
+        if decision is None or picked is None:
             return
-        picked = next(e for e in decision.primary.candidates if e.address == record.endpoint)
-        shown = render(decision, picked)
-        for candidate in shown["candidates"]:
-            candidate["forecast_ttft_s"] = _rounded(forecasts.get(candidate["endpoint"]))
-        self._write(json.dumps(_head(record) | self._regret(picked.address, forecasts) | shown) + "\n")
+        shown = _head(record) | render(decision, picked)
+        if picked.address in forecasts:
+            self._add_forecasts(shown, picked.address, forecasts)
+        self._write(json.dumps(shown) + "\n")
 
-    def _regret(self, picked: str, forecasts: dict[str, float]) -> dict[str, float | None]:
-        if picked not in forecasts:
-            return {"regret_s": None}
+    def _add_forecasts(self, shown: dict[str, Any], picked: str, forecasts: dict[str, float]) -> None:
         regret_s = forecasts[picked] - min(forecasts.values())
         self._regrets.append(regret_s)
-        return {"regret_s": _rounded(regret_s)}
+        shown["regret_s"] = round(regret_s, 6)
+        for candidate in shown["candidates"]:
+            seconds = forecasts.get(candidate["endpoint"])
+            candidate["forecast_ttft_s"] = None if seconds is None else round(seconds, 6)
 
     @property
     def regret(self) -> Regret:
@@ -79,12 +81,9 @@ class DecisionLog:
 
 
 def _head(record: RequestRecord) -> dict[str, Any]:
+    first = record.first_byte_at
     return {
         "request": record.request_id,
         "arrived_s": round(record.arrived, 6),
-        "first_token_s": _rounded(record.first_byte_at),
+        "first_token_s": None if first is None else round(first, 6),
     }
-
-
-def _rounded(value: float | None) -> float | None:
-    return None if value is None else round(value, 6)
