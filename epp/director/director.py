@@ -34,7 +34,7 @@ from epp.endpoints.health import takes_requests
 from epp.endpoints.models import Resolution
 from epp.endpoints.types import Endpoint
 from epp.errors import EppError
-from epp.request.types import Api, InferenceRequest
+from epp.request.types import Api, Body, InferenceRequest
 from epp.response.types import Usage
 from epp.scheduling.contracts import Cycle, Decision
 
@@ -86,7 +86,7 @@ class Director:
         return Exchange(head, now, self.state, self.state.admission.priority(head.headers))
 
     def prepare(
-        self, exchange: Exchange, body: bytes | None, now: float, *, model: str | None = None
+        self, exchange: Exchange, body: Body | None, now: float, *, model: str | None = None
     ) -> Generator[None, None, None]:
         """Parse and hash `body` (as it came, maybe compressed); yields between steps if it is large.
 

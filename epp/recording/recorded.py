@@ -92,7 +92,7 @@ class RecordedDirector(Director):
         return exchange
 
     def prepare(
-        self, exchange: Exchange, body: bytes | None, now: float, *, model: str | None = None
+        self, exchange: Exchange, body: bytes | bytearray | None, now: float, *, model: str | None = None
     ) -> Generator[None, None, None]:
         """Parse and hash."""
         if not hasattr(exchange, "number"):  # a question, which nobody opens
