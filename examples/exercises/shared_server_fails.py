@@ -55,7 +55,7 @@ def main() -> None:
         table(("", f"TTFT and CPU hits before {when_s:.0f} s", "after", "failed"), rows),
         "",
         f"No request fails: prompts are computed again, and TTFT is {dies / lives:.1f} times as long.",
-        "A tier in each host does not fail with another's; a second cache server costs memory and saves the rest.",
+        "A tier in each host does not fail with the others; a second cache server costs memory.",
     )
 
 
