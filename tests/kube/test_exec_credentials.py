@@ -145,7 +145,7 @@ async def test_an_answer_that_cannot_be_used_is_told(plugin, text, why):
 
 async def test_a_command_that_fails_is_told_with_its_own_words(plugin):
     (plugin.folder / "answer").unlink()
-    with pytest.raises(AccessError, match="ended with status 1: .*FileNotFoundError"):
+    with pytest.raises(AccessError, match=r"ended with status 1: .*FileNotFoundError"):
         await plugin.token().renew()
 
 
