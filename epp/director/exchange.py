@@ -1,6 +1,7 @@
 """The state of one request inside the director."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 from epp.director.chains import PromptChains
 from epp.director.exclusions import NOBODY_RULED_OUT
@@ -11,10 +12,19 @@ from epp.director.types import Failure, RequestHead, Target
 from epp.director.views import Tier
 from epp.endpoints.models import Resolution
 from epp.endpoints.types import Endpoint
+from epp.request.rewrites import Rewrite
 from epp.request.types import InferenceRequest
 from epp.scheduling.contracts import Decision, PrefixMatch
 
-__all__ = ["Exchange"]
+__all__ = ["Exchange", "RewrittenBody"]
+
+
+@dataclass(frozen=True, slots=True)
+class RewrittenBody:
+    """What is forwarded instead of the body that came; `decoded`: its content coding is undone."""
+
+    body: bytes
+    decoded: bool
 
 
 class Exchange:
@@ -24,7 +34,7 @@ class Exchange:
         "arrived", "attempts", "block_tokens", "body_bytes", "chains", "counted_as", "decision",
         "decision_s", "ejected", "ended", "executions", "failures", "first_byte_at", "head", "hold",
         "matches", "order", "predicted", "prepare_s", "priority", "prompt_tokens", "request", "resolution",
-        "ruled_out", "state", "status", "subset", "target", "text_bytes", "tried",
+        "rewrite", "rewritten", "ruled_out", "state", "status", "subset", "target", "text_bytes", "tried",
     )  # fmt: skip
 
     def __init__(self, head: RequestHead, arrived: float, state: State, priority: int = 0) -> None:
@@ -36,6 +46,8 @@ class Exchange:
         self.subset: frozenset[str] | None = None  # addresses and hosts that a gateway allows
         self.body_bytes = 0
         self.request: InferenceRequest | None = None
+        self.rewrite: Rewrite | None = None
+        self.rewritten: RewrittenBody | None = None  # until the front door takes it
         self.resolution: Resolution | None = None
         self.chains: PromptChains | None = None
         self.prompt_tokens = 0
