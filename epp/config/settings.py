@@ -11,6 +11,7 @@ from epp.config.gateway_settings import GrpcSettings
 from epp.config.kubernetes_settings import KubernetesSettings
 from epp.config.leaf import Leaf, Secret, leaf_of, rules
 from epp.config.metrics_settings import MetricsSettings
+from epp.config.model_rewrites import ModelRewrite
 from epp.config.path_rules import PathRule
 from epp.config.security_settings import AdminTlsSettings, ApiKeySettings, EndpointTlsSettings, TlsSettings
 from epp.endpoints.dns_name import DnsName
@@ -272,6 +273,13 @@ class Settings:
             "Priority of the requests that name the objective in x-llm-d-inference-objective; a mapping in "
             "the file. Below 0 they get 429 while the pool is saturated.",
             absent="none; every request has priority 0",
+        ),
+    )
+    model_rewrite: tuple[ModelRewrite, ...] = field(
+        default=(),
+        metadata=rules(
+            "Model that requests for another go to: `m=m-v2`, `m=9*m-v1,1*m-v2`; `*` is any. See below.",
+            absent="none",
         ),
     )
     pool_name: str = field(default="default", metadata=rules("Name of the pool in metrics."))
