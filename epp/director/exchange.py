@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from epp.director.chains import PromptChains
 from epp.director.exclusions import NOBODY_RULED_OUT
@@ -18,6 +19,9 @@ from epp.scheduling.contracts import Decision, PrefixMatch
 
 __all__ = ["Exchange", "RewrittenBody"]
 
+_WITHHELD: Final = frozenset({b"accept-encoding"})
+_WITHHELD_DECODED: Final = _WITHHELD | {b"content-encoding"}
+
 
 @dataclass(frozen=True, slots=True)
 class RewrittenBody:
@@ -25,6 +29,11 @@ class RewrittenBody:
 
     body: bytes
     decoded: bool
+
+    @property
+    def withheld(self) -> frozenset[bytes]:
+        """Headers that do not go with it: the answer must be readable, to put the client's name in."""
+        return _WITHHELD_DECODED if self.decoded else _WITHHELD
 
 
 class Exchange:

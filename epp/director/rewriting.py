@@ -8,8 +8,9 @@ from epp.endpoints.models import Resolution
 from epp.errors import ModelNotFoundError
 from epp.request import ModelRewrites, Rewrite, decode_body, with_model
 from epp.request.types import Api, InferenceRequest
+from epp.response import AnswerNames, answer_names
 
-__all__ = ["Rewriter", "resolve"]
+__all__ = ["Rewriter", "names_for", "resolve"]
 
 _SHOWN = 200  # characters of a client's model name that an error repeats
 
@@ -47,6 +48,16 @@ class Rewriter:
         replaced = yield from with_model(plain, rewrite.target)
         exchange.rewritten = RewrittenBody(replaced, decoded=plain is not body)
         return True
+
+
+def names_for(
+    exchange: Exchange, status: int, content_type: str | None, content_encoding: str | None
+) -> AnswerNames | None:
+    """Who puts the client's name for the model into an answer with this head; None: it passes as it is."""
+    rewrite = exchange.rewrite
+    if rewrite is None or rewrite.asked is None or not rewrite.renames or not 200 <= status < 300:
+        return None
+    return answer_names(content_type, content_encoding, rewrite.asked)
 
 
 def resolve(state: State, request: InferenceRequest, rewrite: Rewrite | None) -> Resolution:

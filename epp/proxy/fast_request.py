@@ -235,7 +235,7 @@ class FastRequest:
         self._observed = observed = ObservedAnswer(self._around, self._exchange, head)
         headers = observed.headers(target, head, self._scope, self._request_id)
         connection = self._connection
-        names = names_of(self._exchange, head) if self._exchange.rewrite is not None else None
+        names = names_of(self._exchange, head)
         self._writer = (AnswerWriter if names is None else partial(RenamingWriter, names))(
             connection.transport,
             head.status,

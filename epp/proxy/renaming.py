@@ -5,18 +5,16 @@ from typing import Final
 import msgspec
 
 from epp.director import Exchange
+from epp.director.rewriting import names_for
 from epp.http import Headers, ResponseHead, UpstreamRequest
 from epp.http.budget import BodyHold
 from epp.proxy.heads import value_of
 from epp.proxy.writer import AnswerWriter, Output
-from epp.response import AnswerNames, answer_names
+from epp.response import AnswerNames
 
 __all__ = ["RenamingWriter", "fitted", "names_of", "with_rewritten_body"]
 
 _LENGTH: Final = b"content-length"
-# The answer must be readable, to put the name in.
-_WITHHELD: Final = frozenset({b"accept-encoding"})
-_WITHHELD_DECODED: Final = _WITHHELD | {b"content-encoding"}
 
 
 def with_rewritten_body(request: UpstreamRequest, exchange: Exchange, hold: BodyHold) -> UpstreamRequest:
@@ -29,17 +27,16 @@ def with_rewritten_body(request: UpstreamRequest, exchange: Exchange, hold: Body
     if rewritten is None:
         return request
     hold.take(max(0, len(rewritten.body) - exchange.body_bytes))
-    withheld = _WITHHELD_DECODED if rewritten.decoded else _WITHHELD
-    headers = [header for header in request.headers if header[0].lower() not in withheld]
+    headers = [header for header in request.headers if header[0].lower() not in rewritten.withheld]
     return msgspec.structs.replace(request, headers=headers, body=rewritten.body)
 
 
 def names_of(exchange: Exchange, head: ResponseHead) -> AnswerNames | None:
     """Who puts the client's name for the model into an answer with this head; None: it passes as it is."""
-    rewrite = exchange.rewrite
-    if rewrite is None or rewrite.asked in (None, rewrite.target) or not 200 <= head.status < 300:
+    if exchange.rewrite is None:
         return None
-    return answer_names(value_of(head, b"content-type"), value_of(head, b"content-encoding"), rewrite.asked)
+    kind, coding = value_of(head, b"content-type"), value_of(head, b"content-encoding")
+    return names_for(exchange, head.status, kind, coding)
 
 
 def fitted(headers: Headers, names: AnswerNames, first: bytes, renamed: bytes) -> Headers:

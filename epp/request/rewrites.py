@@ -51,6 +51,11 @@ class Rewrite:
     target: str
     source: str
 
+    @property
+    def renames(self) -> bool:
+        """The answer has another name than the client knows."""
+        return self.asked is not None and self.asked != self.target
+
 
 class ModelRewrites:
     """The rules in effect: those that are given, and those that are found while running.
