@@ -28,6 +28,8 @@ from epp.endpoints.slow_start import SlowStart
 from epp.endpoints.table import EndpointTable
 from epp.flow.admission import Admission, Objective
 from epp.prefix import PrefixIndex
+from epp.recording.recorded import RecordedDirector, RecordedUpkeep
+from epp.recording.tape import Tape
 from epp.request import ModelRewrites
 from epp.scheduling.contracts import BuildContext, Filter
 from epp.scheduling.profile import SchedulingProfile
@@ -96,8 +98,9 @@ def compose(
     shadow: EffectiveConfig | None = None,
     observers: Sequence[Callable[[RequestRecord], None]] = (),
     registry: Registry | None = None,
+    tape: Tape | None = None,
 ) -> Core:
-    """Build a core; nothing is shared between two of them."""
+    """Build a core; nothing is shared between two of them. What happens to it is put on `tape`."""
     options = options or CoreOptions()
     index, ledger, tally = PrefixIndex(), Ledger(), ShadowTally()
     table = EndpointTable(ledger, on_incarnation_end=index.drop, can_reuse=lambda slot: not index.busy(slot))
@@ -120,18 +123,30 @@ def compose(
         shadow=_shadow(build.beside(shadow), shadow_views, tally, options),
         claims=Claims(index, (*views, *shadow_views), ledger),
     )
-    director = Director(
-        state,
-        timer=options.timer,
-        retry=options.retry,
-        limits=options.limits,
-        observers=observers,
-        rewriter=Rewriter(
+    director, upkeep = _directors(state, options, observers, tape)
+    return Core(config, table, director, upkeep, options, tuple(build.warnings), shadow, tally)
+
+
+def _directors(
+    state: State,
+    options: CoreOptions,
+    observers: Sequence[Callable[[RequestRecord], None]],
+    tape: Tape | None,
+) -> tuple[Director, Upkeep]:
+    arguments: dict[str, Any] = {
+        "timer": options.timer,
+        "retry": options.retry,
+        "limits": options.limits,
+        "observers": observers,
+        "rewriter": Rewriter(
             options.rewrites, random.Random(options.seed).random, options.limits.inflated_bytes
         ),
-    )
-    upkeep = Upkeep(director, options.staleness_s)
-    return Core(config, table, director, upkeep, options, tuple(build.warnings), shadow, tally)
+    }
+    if tape is None:
+        director = Director(state, **arguments)
+        return director, Upkeep(director, options.staleness_s)
+    director = RecordedDirector(tape, state, **arguments)
+    return director, RecordedUpkeep(tape, director, options.staleness_s)
 
 
 def recompose(

@@ -10,6 +10,7 @@ from typing import Final
 from epp.config.gateway_settings import GrpcSettings
 from epp.config.kubernetes_settings import KubernetesSettings
 from epp.config.leaf import Leaf, Secret, leaf_of, rules
+from epp.config.log_settings import AccessLogSettings, LogSettings
 from epp.config.metrics_settings import MetricsSettings
 from epp.config.model_rewrites import ModelRewrite
 from epp.config.path_rules import PathRule
@@ -28,39 +29,6 @@ __all__ = [
 _KIB: Final = 1 << 10
 _MIB: Final = 1 << 20
 _TICK_S: Final = 0.001  # least value of durations for which 0 would mean "never"
-
-
-@dataclass(frozen=True, slots=True)
-class LogSettings:
-    """The process log."""
-
-    level: str = field(
-        default="info",
-        metadata=rules("Least severity that is logged.", choices=("debug", "info", "warning", "error")),
-    )
-    format: str = field(
-        default="auto",
-        metadata=rules(
-            "Shape of the process log and the access log; auto is human on a terminal, else json.",
-            choices=("auto", "json", "human"),
-        ),
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class AccessLogSettings:
-    """The access log: one line a request."""
-
-    enabled: bool = field(default=True, metadata=rules("Write one line a request."))
-    file: str | None = field(
-        default=None, metadata=rules("File that gets the lines.", absent="standard output")
-    )
-    prefix: bool = field(
-        default=False,
-        metadata=rules(
-            "Add arrival time, token counts and a hash each 512 prompt tokens: the simulator's input."
-        ),
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,6 +276,18 @@ class Settings:
     )
     seed: int | None = field(
         default=None, metadata=rules("Seed of the random choices among ties.", absent="random")
+    )
+    record: str | None = field(
+        default=None,
+        metadata=rules(
+            "File that gets all that decisions depend on, and the decisions, to be replayed by epp simulate. "
+            "Prompts are in it as hashes, credentials are not.",
+            absent="none",
+        ),
+    )
+    record_max_bytes: int = field(
+        default=1024 * _MIB,
+        metadata=rules("Size at which a recording ends; the router goes on. 0: no limit."),
     )
     allow_engine_admin: bool = field(
         default=False,

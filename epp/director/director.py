@@ -36,7 +36,7 @@ from epp.endpoints.models import Resolution
 from epp.endpoints.types import Endpoint
 from epp.errors import EppError
 from epp.request import ModelRewrites
-from epp.request.types import InferenceRequest
+from epp.request.types import Body, InferenceRequest
 from epp.response.types import Usage
 from epp.scheduling.contracts import Cycle, Decision
 
@@ -90,7 +90,7 @@ class Director:
         return Exchange(head, now, self.state, self.state.admission.priority(head.headers))
 
     def prepare(
-        self, exchange: Exchange, body: bytes | None, now: float, *, model: str | None = None
+        self, exchange: Exchange, body: Body | None, now: float, *, model: str | None = None
     ) -> Generator[None, None, None]:
         """Parse and hash `body` (as it came, maybe compressed); yields between steps if it is large.
 

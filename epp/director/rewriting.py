@@ -6,8 +6,8 @@ from epp.director.exchange import Exchange, RewrittenBody
 from epp.director.state import State
 from epp.endpoints.models import Resolution
 from epp.errors import ModelNotFoundError
-from epp.request import ModelRewrites, Rewrite, decode_body, with_model
-from epp.request.types import Api, InferenceRequest
+from epp.request import ModelRewrites, Rewrite, decode_steps, with_model
+from epp.request.types import Api, Body, InferenceRequest
 from epp.response import AnswerNames, answer_names
 
 __all__ = ["Rewriter", "names_for", "resolve"]
@@ -30,7 +30,7 @@ class Rewriter:
         self._random = random
         self._limit_bytes = limit_bytes
 
-    def steps(self, exchange: Exchange, body: bytes | None) -> Generator[None, None, bool]:
+    def steps(self, exchange: Exchange, body: Body | None) -> Generator[None, None, bool]:
         """Choose the model that a parsed request goes to, and put it into the body; yields if it is large.
 
         What nobody has read stays as it is. Returns whether the body is another one.
@@ -44,7 +44,8 @@ class Rewriter:
         rewrite = exchange.rewrite = self.rules.choose(request.model, self._random)
         if rewrite is None or rewrite.target == request.model:
             return False
-        plain = decode_body(exchange.head.headers.get("content-encoding"), body, self._limit_bytes)
+        coding = exchange.head.headers.get("content-encoding")
+        plain = yield from decode_steps(coding, body, self._limit_bytes)
         replaced = yield from with_model(plain, rewrite.target)
         exchange.rewritten = RewrittenBody(replaced, decoded=plain is not body)
         return True

@@ -7,7 +7,8 @@ from typing import Final
 import msgspec
 
 from epp.errors import BadRequestError
-from epp.request.parse import LARGE_BYTES
+from epp.request.canonical import LARGE_BYTES
+from epp.request.types import Body
 
 __all__ = ["with_model"]
 
@@ -27,7 +28,7 @@ _text = msgspec.json.Decoder(str).decode
 _Places = list[tuple[int, int]]  # where values begin and end
 
 
-def with_model(body: bytes, model: str) -> Generator[None, None, bytes]:
+def with_model(body: Body, model: str) -> Generator[None, None, bytes]:
     """`body`, a valid JSON object, with `model` as the value of `model`; yields between steps if large.
 
     A key that stands there more than once gets the value each time, since parsers differ in which one counts.
@@ -45,7 +46,7 @@ def with_model(body: bytes, model: str) -> Generator[None, None, bytes]:
     value = msgspec.json.encode(model)
     if not places:
         return _with_member(body, body.index(b"{", start) + 1, b'"model":' + value)
-    parts: list[bytes] = []
+    parts: list[Body] = []
     done = 0
     for begin, end in places:
         parts += [body[done:begin], value]
@@ -53,12 +54,12 @@ def with_model(body: bytes, model: str) -> Generator[None, None, bytes]:
     return b"".join([*parts, body[done:]])
 
 
-def _with_member(body: bytes, at: int, member: bytes) -> bytes:
+def _with_member(body: Body, at: int, member: bytes) -> bytes:
     comma = b"" if _END.match(body, at) else b","
     return b"".join([body[:at], member, comma, body[at:]])
 
 
-def _by_members(body: bytes, start: int) -> Generator[None, None, _Places | None]:
+def _by_members(body: Body, start: int) -> Generator[None, None, _Places | None]:
     """The values of `model`, found by the lengths of all before them, which msgspec measures.
 
     None where a key repeats, whose first value nobody has measured, or where a lone surrogate stops msgspec.
@@ -83,7 +84,7 @@ def _by_members(body: bytes, start: int) -> Generator[None, None, _Places | None
     return places if _END.match(body, at) else None
 
 
-def _by_tokens(body: bytes, start: int) -> Generator[None, None, _Places]:
+def _by_tokens(body: Body, start: int) -> Generator[None, None, _Places]:
     """The same, by looking at every string and bracket."""
     places: _Places = []
     depth = 0

@@ -370,7 +370,7 @@ async def test_a_long_prompt_is_answered_after_some_turns():
     protocol, wire = connected(stage)
 
     protocol.data_received(b"POST %b HTTP/1.1\r\ncontent-length: %d\r\n\r\n" % (PATH, len(LONG)) + LONG)
-    for _ in range(10):
+    for _ in range(50):
         await asyncio.sleep(0)
 
     assert wire.written.startswith(b"HTTP/1.1 200 X")
