@@ -15,6 +15,7 @@ from epp.config.metrics_settings import MetricsSettings
 from epp.config.model_rewrites import ModelRewrite
 from epp.config.path_rules import PathRule
 from epp.config.security_settings import AdminTlsSettings, ApiKeySettings, EndpointTlsSettings, TlsSettings
+from epp.config.state_settings import StateSettings
 from epp.endpoints.dns_name import DnsName
 from epp.endpoints.types import EndpointSpec
 from epp.flow.admission import Objective
@@ -23,7 +24,7 @@ from epp.security import Network
 __all__ = [
     "AccessLogSettings", "ClientSettings", "DiscoverySettings", "GrpcSettings", "HealthSettings",
     "KubernetesSettings", "LogSettings", "MetricsSettings", "ReceiptSettings", "RetrySettings", "Settings",
-    "StreamSettings", "UpstreamSettings", "leaves", "sections",
+    "StateSettings", "StreamSettings", "UpstreamSettings", "leaves", "sections",
 ]  # fmt: skip
 
 _KIB: Final = 1 << 10
@@ -347,6 +348,7 @@ class Settings:
     receipts: ReceiptSettings = field(default_factory=ReceiptSettings)
     stream: StreamSettings = field(default_factory=StreamSettings)
     grpc: GrpcSettings = field(default_factory=GrpcSettings)
+    state: StateSettings = field(default_factory=StateSettings)
 
 
 def sections() -> dict[str, type]:
