@@ -15,6 +15,7 @@ from epp.director.claims import Claims
 from epp.director.director import Director, Limits
 from epp.director.record import RequestRecord
 from epp.director.retry import RetryPolicy
+from epp.director.rewriting import Rewriter
 from epp.director.shadow import Shadow, ShadowTally
 from epp.director.state import State
 from epp.director.tokens import TokenRatios
@@ -27,6 +28,9 @@ from epp.endpoints.slow_start import SlowStart
 from epp.endpoints.table import EndpointTable
 from epp.flow.admission import Admission, Objective
 from epp.prefix import PrefixIndex
+from epp.recording.recorded import RecordedDirector, RecordedUpkeep
+from epp.recording.tape import Tape
+from epp.request import ModelRewrites
 from epp.scheduling.contracts import BuildContext, Filter
 from epp.scheduling.profile import SchedulingProfile
 from epp.scheduling.registry import PluginKind, Registry
@@ -45,8 +49,9 @@ class CoreOptions:
 
     `staleness_s` is asked at each tick; `scrape_interval_s` is the longest time between two scrapes of an
     endpoint; `found_priorities` are those of objectives that are found while running, below `objectives`;
-    whoever finds them changes it in place. `shadow_failed` is told when the shadow configuration raised,
-    `header_dropped` the name of a header that a plugin should not have added to an answer.
+    whoever finds them changes it in place, and so it is with `rewrites`. `shadow_failed` is told when the
+    shadow configuration raised, `header_dropped` the name of a header that a plugin should not have added to
+    an answer.
     """
 
     seed: int | None = None
@@ -58,6 +63,7 @@ class CoreOptions:
     scrape_interval_s: float = 0.5
     objectives: tuple[Objective, ...] = ()
     found_priorities: dict[str, int] = field(default_factory=dict)
+    rewrites: ModelRewrites = field(default_factory=ModelRewrites)
     timer: Callable[[], float] = time.perf_counter
     shadow_failed: Callable[[Exception], None] = lambda _: None
     header_dropped: Callable[[str], None] = lambda _: None
@@ -92,8 +98,9 @@ def compose(
     shadow: EffectiveConfig | None = None,
     observers: Sequence[Callable[[RequestRecord], None]] = (),
     registry: Registry | None = None,
+    tape: Tape | None = None,
 ) -> Core:
-    """Build a core; nothing is shared between two of them."""
+    """Build a core; nothing is shared between two of them. What happens to it is put on `tape`."""
     options = options or CoreOptions()
     index, ledger, tally = PrefixIndex(), Ledger(), ShadowTally()
     table = EndpointTable(ledger, on_incarnation_end=index.drop, can_reuse=lambda slot: not index.busy(slot))
@@ -116,11 +123,30 @@ def compose(
         shadow=_shadow(build.beside(shadow), shadow_views, tally, options),
         claims=Claims(index, (*views, *shadow_views), ledger),
     )
-    director = Director(
-        state, timer=options.timer, retry=options.retry, limits=options.limits, observers=observers
-    )
-    upkeep = Upkeep(director, options.staleness_s)
+    director, upkeep = _directors(state, options, observers, tape)
     return Core(config, table, director, upkeep, options, tuple(build.warnings), shadow, tally)
+
+
+def _directors(
+    state: State,
+    options: CoreOptions,
+    observers: Sequence[Callable[[RequestRecord], None]],
+    tape: Tape | None,
+) -> tuple[Director, Upkeep]:
+    arguments: dict[str, Any] = {
+        "timer": options.timer,
+        "retry": options.retry,
+        "limits": options.limits,
+        "observers": observers,
+        "rewriter": Rewriter(
+            options.rewrites, random.Random(options.seed).random, options.limits.inflated_bytes
+        ),
+    }
+    if tape is None:
+        director = Director(state, **arguments)
+        return director, Upkeep(director, options.staleness_s)
+    director = RecordedDirector(tape, state, **arguments)
+    return director, RecordedUpkeep(tape, director, options.staleness_s)
 
 
 def recompose(

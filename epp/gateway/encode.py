@@ -54,15 +54,20 @@ def _mutation(mutation: Mutation) -> bytes:
     return b"".join([*_headers(mutation.replaced), *removed])
 
 
-def mutated(field: int, mutation: Mutation) -> bytes:
-    """A ProcessingResponse whose `field` lets a head or a body go on with its head changed."""
-    return _field(field, _field(1, _field(2, _mutation(mutation))))
+def mutated(field: int, mutation: Mutation, body: bytes | None = None) -> bytes:
+    """A ProcessingResponse whose `field` lets a head or a body go on with its head changed.
+
+    `body` takes the place of the body.
+    """
+    changed = b"" if body is None else _field(3, _field(1, body))
+    return _field(field, _field(1, _field(2, _mutation(mutation)) + changed))
 
 
-def picked(field: int, mutation: Mutation, destination: str) -> bytes:
+def picked(field: int, mutation: Mutation, destination: str, body: bytes | None = None) -> bytes:
     """The same with the pick, as a header and as metadata."""
     header, metadata = _pick(destination)
-    return _field(field, _field(1, _field(2, header + _mutation(mutation)))) + metadata
+    changed = b"" if body is None else _field(3, _field(1, body))
+    return _field(field, _field(1, _field(2, header + _mutation(mutation)) + changed)) + metadata
 
 
 @lru_cache(maxsize=1024)

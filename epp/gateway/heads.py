@@ -69,24 +69,30 @@ def request_mutation(
     *,
     request_id: bytes,
     credentials: Credentials | None = None,
+    withheld: frozenset[bytes] = frozenset(),
 ) -> Mutation:
-    """What changes of a request's head on its way to the pick, beside the header that names the pick."""
+    """What changes of a request's head on its way to the pick, beside the header that names the pick.
+
+    Headers that are `withheld` go.
+    """
     replaced: Headers = []
     if headers.get(_REQUEST_ID) != request_id.decode("ascii"):
         replaced.append((b"x-request-id", request_id))
     if credentials is not None and credentials.authorization is not None:
         replaced.append((b"authorization", credentials.authorization))
-    removed = removed_names(headers, credentials)
+    removed = removed_names(headers, credentials, withheld)
     return Mutation(replaced, sorted({*removed} - {DESTINATION}) if removed else [])
 
 
-def removed_names(headers: Mapping[str, str], credentials: Credentials | None) -> list[str]:
+def removed_names(
+    headers: Mapping[str, str], credentials: Credentials | None, withheld: frozenset[bytes] = frozenset()
+) -> list[str]:
     """Headers that no client may send to an endpoint; what is replaced is not among them."""
     removed = [name for name in headers if _is_routing_header(name)]
     if credentials is not None:
         replaced = b"authorization" if credentials.authorization is not None else b""
-        removed += [name.decode("latin-1") for name in credentials.withheld - {replaced}]
-    return [name for name in removed if name in headers]
+        withheld |= credentials.withheld - {replaced}
+    return [*removed, *(text for name in withheld if (text := name.decode("latin-1")) in headers)]
 
 
 @lru_cache(_KNOWN_NAMES)

@@ -1,12 +1,13 @@
 """One request of a gateway, from its head to what is seen of its answer. No I/O: the engine drives it."""
 
 import logging
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
 from typing import Final
 
 from epp.director import Director, EndReason, Exchange
 from epp.director.pick import pick_list
+from epp.director.rewriting import names_for
 from epp.director.subset import subset_of
 from epp.errors import (
     EppError,
@@ -115,7 +116,7 @@ class PickedRequest:
         self._line = Line("", "")
         self._request_id = b""
         self._exchange: Exchange | None = None
-        self._answer: Mapping[str, str] | None = None  # headers of one that may tell usage
+        self._answer: tuple[str | None, str | None] | None = None  # its type and coding, if it may tell usage
         self._observer: ResponseObserver | None = None
         self._response_bytes = 0
         self.over = False
@@ -246,11 +247,17 @@ class PickedRequest:
             yield None
         exchange.body_bytes = self._size
         destination = ",".join(pick_list(around.director, exchange, around.now()))
+        rewritten, exchange.rewritten = exchange.rewritten, None
         mutation = request_mutation(
-            event.headers, request_id=self._request_id, credentials=around.credentials
+            event.headers,
+            request_id=self._request_id,
+            credentials=around.credentials,
+            withheld=frozenset() if rewritten is None else rewritten.withheld,
         )
         self._hold.release()
-        yield from self._act(self._talk.route(destination, mutation))
+        replaced = None if rewritten is None else rewritten.body
+        renames = exchange.rewrite is not None and exchange.rewrite.renames
+        yield from self._act(self._talk.route(destination, mutation, replaced, renames=renames))
 
     def _refuse(self, error: EppError) -> Generator[bytes | None, None, None]:
         self.over = True
@@ -280,8 +287,11 @@ class PickedRequest:
         else:
             around.director.on_response_head(exchange, status, now)
             around.director.on_first_byte(exchange, now)
+        names = None
         if status is not None and 200 <= status < 300:
-            self._answer = event.headers
+            kind, coding = (event.headers.get(name) for name in ("content-type", "content-encoding"))
+            self._answer = (kind, coding)
+            names = names_for(exchange, status, kind, coding)
         picked = exchange.target.address if exchange.target else None
         return self._talk.pass_head(
             event,
@@ -292,6 +302,7 @@ class PickedRequest:
                 decision=self._receipt(exchange),
                 added=self._added(exchange, event.served),
             ),
+            names,
         )
 
     def _receipt(self, exchange: Exchange) -> str | None:
@@ -308,8 +319,7 @@ class PickedRequest:
         """A piece of the answer, which not every gateway shows."""
         self._response_bytes += len(data)
         if self._observer is None and self._answer is not None:
-            kind, coding = (self._answer.get(name) for name in ("content-type", "content-encoding"))
-            self._observer = ResponseObserver(kind, coding)
+            self._observer = ResponseObserver(*self._answer)
         if self._observer is not None:
             self._observer.feed(data)
 
