@@ -14,7 +14,7 @@ from epp.app.changes import reload_state, shadow_state, source_states
 from epp.app.files import Configurations
 from epp.app.front_door import FrontDoor, admin_door
 from epp.app.guards import ENDPOINT_KEY, ENDPOINT_TLS, bearer, build_guards
-from epp.app.kubernetes import leader_election
+from epp.app.kubernetes import leader_election, metrics_access
 from epp.app.observers import Observers
 from epp.app.open_files import open_files_limit
 from epp.app.options import (
@@ -29,6 +29,7 @@ from epp.app.recording import Recording, recorded_options
 from epp.app.reload import ConfigReload
 from epp.app.routes import relayed_routes
 from epp.app.sources import PoolSources
+from epp.app.warm_start import WarmStart
 from epp.app.watched import WatchedFiles
 from epp.clock import Clock, SystemClock
 from epp.compose import Core, compose, recompose
@@ -49,6 +50,7 @@ logger = logging.getLogger("epp")
 
 _TICK_S = 0.05
 _SWEEP_PAUSE_S = 0.001
+_HAND_OVER_S = 1.0
 
 
 class Runtime:
@@ -69,7 +71,9 @@ class Runtime:
         clock: Clock | None = None,
         *,
         shadow: EffectiveConfig | None = None,
+        rewrites_models: bool = True,
     ) -> None:
+        """`rewrites_models`: every front door can change a body."""
         self.settings = settings
         self.clock = clock or SystemClock()
         self.proxy_settings = proxy_settings(settings)
@@ -87,28 +91,15 @@ class Runtime:
         self.relay = self._build_relay()
         self._alarm = Alarm()
         self.reload = ConfigReload(settings, configurations, self._apply, self._alarm.new_pause())
-        self.observers = Observers(
-            settings,
-            self.core,
-            self.relay,
-            self.clock,
-            changes=self._changes(),
-            files=self.files,
-            gate=self.guards.gate,
-        )
+        self.observers = self._build_observers()
         # A pool of its own: a limit on connections for requests must not blind the scorers.
         self.probe_pool = UpstreamPool(replace(upstream, max_connections_per_origin=0))
-        self.sources = PoolSources(
-            settings,
-            self.core,
-            self.probe_pool,
-            self.clock,
-            self.observers.scrape_failed,
-            self._alarm,
-            key=self.guards.endpoint_key,
-        )
+        self.sources = self._build_sources(rewrites_models=rewrites_models)
         self.election = leader_election(settings, self.clock)
+        self.warm_start = self._build_warm_start()
+        self.metrics_access = metrics_access(settings.kubernetes, self.clock)
         self.draining = False
+        self._handing_over: asyncio.Task[None] | None = None
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._failed: dict[str, str] = {}
         self.control = create_control_app(self._ports(), relayed_routes(settings.path_rules))
@@ -135,6 +126,39 @@ class Runtime:
             credentials=self.guards.credentials,
         )
 
+    def _build_sources(self, *, rewrites_models: bool) -> PoolSources:
+        return PoolSources(
+            self.settings,
+            self.core,
+            self.probe_pool,
+            self.clock,
+            self.observers.scrape_failed,
+            self._alarm,
+            key=self.guards.endpoint_key,
+            rewrites_models=rewrites_models,
+        )
+
+    def _build_warm_start(self) -> WarmStart | None:
+        if self.settings.state.dir is None:
+            return None
+        return WarmStart(
+            self.settings.state,
+            lambda: self.core,
+            self.clock,
+            leads=lambda: self.election is None or self.election.leading,
+        )
+
+    def _build_observers(self) -> Observers:
+        return Observers(
+            self.settings,
+            self.core,
+            self.relay,
+            self.clock,
+            changes=self._changes(),
+            files=self.files,
+            gate=self.guards.gate,
+        )
+
     def attach_to(self, door: FrontDoor) -> None:
         """Serve what comes through `door`."""
         door.attach(
@@ -153,6 +177,9 @@ class Runtime:
             logger.warning("security: %s", warning)
         await self.sources.start()
         self._spawn("upkeep", self._upkeep())
+        if self.warm_start is not None:
+            await self.warm_start.start()
+            self._spawn("warm start", self.warm_start.run())
         if self.reload.follows:
             self._spawn("reload", self.reload.run())
         if self.files.states:
@@ -178,18 +205,31 @@ class Runtime:
         """Fail readiness; the server lets what is in flight end."""
         if not self.draining:
             self.draining = True
-            if self.election is not None:
-                self.election.give_back()
+            self._handing_over = asyncio.create_task(self._hand_over())
             logger.info("draining", extra={"in_flight": self.relay.in_flight})
+
+    async def _hand_over(self) -> None:
+        """Save what was learned, so that whoever leads next finds it; then let another one lead."""
+        if self.warm_start is not None:
+            # Not cancelled when time is up: the last save waits for it.
+            await asyncio.wait({asyncio.create_task(self.warm_start.save())}, timeout=_HAND_OVER_S)
+        if self.election is not None:
+            self.election.give_back()
 
     async def stop(self) -> None:
         """End everything that `start` began."""
-        if self.election is not None and self.draining:
-            await self.election.given_back()
+        if self._handing_over is not None:
+            await self._handing_over
+            if self.election is not None:
+                await self.election.given_back()
+            elif self.warm_start is not None:
+                await self.warm_start.save()  # with what came while draining
         for task in self._tasks.values():
             task.cancel()
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
         await self.sources.stop()
+        if self.metrics_access is not None:
+            await self.metrics_access.close()
         await self.probe_pool.close()
         await self.pool.close()
         self.recording.stop()
@@ -245,6 +285,7 @@ class Runtime:
             sources=lambda: source_states(self.sources.reports()),
             reload=lambda: reload_state(self.reload.report()),
             shadow=lambda: shadow_state(self.core),
+            state=lambda: self.warm_start.report() if self.warm_start is not None else None,
         )
 
     def _readiness(self) -> Readiness:
@@ -286,13 +327,14 @@ class Runtime:
             clock=self.clock,
             access=self.guards.access,
             readiness=self._readiness,
-            metrics=self.observers.metrics.render_slices,
+            metrics=self.observers.render_metrics,
             metrics_content_type=self.observers.metrics_content_type,
-            decisions=self.observers.decisions,
+            decisions=self.observers,
             configuration=self._configuration,
             max_request_bytes=self.settings.max_request_bytes,
             version=__version__,
             private=self.guards.gate is not None,
+            admit_metrics=self.metrics_access.admit if self.metrics_access is not None else None,
         )
 
     async def _upkeep(self) -> None:

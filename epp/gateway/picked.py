@@ -7,6 +7,7 @@ from typing import Final
 
 from epp.director import Director, EndReason, Exchange
 from epp.director.pick import pick_list
+from epp.director.rewriting import names_for
 from epp.director.subset import subset_of
 from epp.errors import (
     EppError,
@@ -20,6 +21,7 @@ from epp.errors import (
 from epp.gateway.codec import Codec
 from epp.gateway.conversation import Action, Close, Conversation, Data, Decide, End, Fault, Head, Send
 from epp.gateway.events import BodyMode, Event, RequestBody, RequestHeaders, ResponseDepth, ResponseHeaders
+from epp.gateway.forms import FORM_PATHS, model_of_form
 from epp.gateway.heads import (
     Line,
     line_of,
@@ -33,7 +35,7 @@ from epp.http.budget import BodyBudget, BodyHold
 from epp.http.errors import error_response
 from epp.http.headers import Credentials, find_request_id
 from epp.http.types import Headers
-from epp.request import Api, api_of, model_in_form
+from epp.request import Api, api_of
 from epp.response import ResponseObserver
 from epp.security import KeyGate
 
@@ -41,8 +43,6 @@ __all__ = ["Limits", "PickedRequest", "ProtocolFault", "Surroundings"]
 
 logger = logging.getLogger("epp.gateway")
 
-_FORM_BYTES: Final = 16_384  # where the model of a form stands
-_FORMS: Final = "/v1/audio/"
 _SERVED_HEADER: Final = "x-conformance-test-served-endpoint"
 _KEPT_MODES: Final = frozenset({BodyMode.BUFFERED, BodyMode.BUFFERED_PARTIAL})
 
@@ -236,26 +236,24 @@ class PickedRequest:
         around, exchange, event = self._around, self._exchange, self._event
         if exchange is None or event is None:
             raise AssertionError("a decision follows a head")
-        model = self._model_of_form(body)
+        model = model_of_form(self._line.path, _text(value_of(event.headers, b"content-type")), body)
         unread = body is None or model is not None
         for _ in around.director.prepare(exchange, None if unread else body, around.now(), model=model):
             yield None
         exchange.body_bytes = self._size
         destination = ",".join(pick_list(around.director, exchange, around.now()))
+        rewritten, exchange.rewritten = exchange.rewritten, None
         mutation = request_mutation(
             event,
             request_id=self._request_id,
             destination=destination,
             credentials=around.credentials,
+            withheld=frozenset() if rewritten is None else rewritten.withheld,
         )
         self._hold.release()
-        yield from self._act(self._talk.route(destination, mutation))
-
-    def _model_of_form(self, body: bytes | None) -> str | None:
-        kind = value_of(self._event.headers, b"content-type") if self._event else None
-        if body is None or kind is None or not self._line.path.startswith(_FORMS):
-            return None
-        return model_in_form(kind.decode("latin-1"), body[:_FORM_BYTES])
+        replaced = None if rewritten is None else rewritten.body
+        renames = exchange.rewrite is not None and exchange.rewrite.renames
+        yield from self._act(self._talk.route(destination, mutation, replaced, renames=renames))
 
     def _refuse(self, error: EppError) -> Generator[bytes | None, None, None]:
         self.over = True
@@ -285,9 +283,11 @@ class PickedRequest:
         else:
             around.director.on_response_head(exchange, status, now)
             around.director.on_first_byte(exchange, now)
+        names = None
         if status is not None and 200 <= status < 300:
-            kind, coding = (value_of(event.headers, n) for n in (b"content-type", b"content-encoding"))
-            self._observer = ResponseObserver(_text(kind), _text(coding))
+            kind, coding = (_text(value_of(event.headers, n)) for n in (b"content-type", b"content-encoding"))
+            self._observer = ResponseObserver(kind, coding)
+            names = names_for(exchange, status, kind, coding)
         picked = exchange.target.address if exchange.target else None
         return self._talk.pass_head(
             event,
@@ -298,6 +298,7 @@ class PickedRequest:
                 decision=around.explain(exchange, self._event.headers if self._event else []),
                 added=self._added(exchange, event.served),
             ),
+            names,
         )
 
     def _added(self, exchange: Exchange, served: str | None) -> tuple[tuple[str, str], ...]:
@@ -335,7 +336,7 @@ def _reads_body(line: Line) -> bool:
     """Whether the body tells where the request should go: a prompt, or a form that names a model."""
     if line.method != "POST":
         return False
-    return api_of(line.path) is not Api.OTHER or line.path.startswith(_FORMS)
+    return api_of(line.path) is not Api.OTHER or line.path.startswith(FORM_PATHS)
 
 
 def _reason_of(error: EppError) -> EndReason:
