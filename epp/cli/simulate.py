@@ -125,12 +125,19 @@ def _reference(arguments: argparse.Namespace) -> int:
 
 
 def _replay(arguments: argparse.Namespace) -> int:
+    others = ("fleet", "workload", "compare", "sweep", "csv", "html")
+    given = [f"--{name}" for name in others if getattr(arguments, name)]
+    if given:
+        said = f"goes with --config, --decisions and --format alone, not with {', '.join(given)}"
+        raise _fault("--replay", said)
     with ExitStack() as stack:
         observe = None
         if arguments.decisions:
             observe = DecisionLog(stack.enter_context(_written(arguments.decisions)).write).observe
         config = load_config_or_policy(arguments.config) if arguments.config else None
-        told = replay_file(Path(arguments.replay), config, observe)
+        progress = ProgressLine("bytes")
+        told = replay_file(Path(arguments.replay), config, observe, progress)
+        progress.close()
     sys.stdout.write(replayed_as_json(told) if arguments.format == "json" else replayed_as_text(told))
     return 1 if told.different or not told.complete else 0
 
