@@ -191,9 +191,9 @@ def test_it_observes_picks_and_answers():
 
 def test_idle_endpoints_are_rated_by_what_they_hold():
     matches = {"gpu": PrefixMatch(((0b10, 90),), 100, 100.0)}
-    costs = scorer().costs(cycle(fleet(2), matches=matches, prompt_tokens=10_000))
+    costs = scorer().costs(cycle(fleet(3), matches=matches, prompt_tokens=10_000))
 
-    assert costs[0] == pytest.approx(0.6 * (1 + 5_000 / 39_000))
+    assert costs[0] == costs[2] == pytest.approx(0.6 * (1 + 5_000 / 39_000))
     assert costs[1] == pytest.approx(0.06 * (1 + 9_500 / 39_000))
 
 

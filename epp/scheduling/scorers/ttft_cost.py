@@ -120,7 +120,20 @@ class TtftCostScorer:
         """Seconds, a candidate each."""
         matched = held_tokens(cycle, self._cpu_producers)
         learned = self.learned(cycle.model)
-        return [self._outlook(cycle, endpoint, matched, learned).cost_s for endpoint in cycle.candidates]
+        gpu, cpu, endpoints = matched.gpu_tokens, matched.cpu_tokens, self._endpoints
+        costs: list[float] = []
+        idle: dict[tuple[float, float], float] = {}  # where nothing is under way, by what is held
+        for endpoint in cycle.candidates:
+            flights = endpoints.get(endpoint.slot)
+            if flights is not None and flights.flights:
+                costs.append(self._outlook(cycle, endpoint, matched, learned).cost_s)
+                continue
+            held = gpu.get(endpoint.slot, 0.0), cpu.get(endpoint.slot, 0.0)
+            cost = idle.get(held)
+            if cost is None:
+                cost = idle[held] = learned.latency.prefill_s(_work(cycle, *held))
+            costs.append(cost)
+        return costs
 
     def _outlook(self, cycle: Cycle, endpoint: Endpoint, matched: Matched, learned: Learned) -> "_Outlook":
         flights = self._endpoints.get(endpoint.slot)
