@@ -34,7 +34,7 @@ __all__ = ["Difference", "Replay", "ReplayError", "recorded_configs"]
 
 _MOST_DIFFERENCES: Final = 20
 _MOST_ENDED: Final = 1_000  # requests: a late word about one that has ended may follow
-_FIELDS: Final = EndpointMetrics.__slots__
+_FIELDS: Final = EndpointMetrics.__struct_fields__
 _WHERE: Final = ("endpoint", "error", "following")
 
 

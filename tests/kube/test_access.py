@@ -123,7 +123,11 @@ def test_verification_is_off_only_where_the_kubeconfig_says_so(tmp_path):
     [
         ({"current-context": "d"}, "contexts has no 'd'; choose one with kubectl config use-context"),
         ({"clusters": []}, "clusters has no 'k'"),
-        ({"users": [{"name": "u", "user": {"exec": {}}}]}, "exec credentials are not supported; use a token"),
+        ({"users": [{"name": "u", "user": {"exec": {}}}]}, "exec names no command"),
+        (
+            {"users": [{"name": "u", "user": {"auth-provider": {}}}]},
+            "auth-provider credentials are not supported; use exec or a token: kubectl create token",
+        ),
         ({"clusters": [{"name": "k", "cluster": {"server": "x"}}]}, "server of the cluster is 'x'"),
     ],
 )
