@@ -194,7 +194,17 @@ def test_leader_election_brings_its_own_role_and_a_strategy_that_ends():
     assert settings_of(container(objects)["args"]).kubernetes.leader_election
     assert spec["strategy"]["rollingUpdate"] == {"maxSurge": 1, "maxUnavailable": "100%"}
     assert spec["template"]["spec"]["terminationGracePeriodSeconds"] == 60
-    assert "lifecycle" not in container(rendered("gke"))
+    assert container(objects)["lifecycle"]["preStop"]["exec"]["command"] == ["sleep", "10"]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_pod_serves_on_while_gateways_hear_of_its_end_and_has_time_to_drain(command):
+    objects = rendered(command)
+    pod = only(objects, "Deployment")["spec"]["template"]["spec"]
+    drain_s = settings_of(container(objects)["args"]).drain_timeout_s
+
+    assert container(objects)["lifecycle"]["preStop"]["exec"]["command"] == ["sleep", "5"]
+    assert pod["terminationGracePeriodSeconds"] > 5 + drain_s
 
 
 def test_flags_may_be_a_list_of_names_and_values_as_in_older_values_files():

@@ -160,7 +160,8 @@ def test_the_pod_is_confined_probed_and_given_time_to_drain(folder):
     }
     assert inside["readinessProbe"]["httpGet"]["path"] == "/readyz"
     assert inside["livenessProbe"]["httpGet"]["path"] == "/healthz"
-    assert pod["terminationGracePeriodSeconds"] > settings_of(inside["args"]).drain_timeout_s
+    assert inside["lifecycle"]["preStop"]["exec"]["command"] == ["sleep", "5"]
+    assert pod["terminationGracePeriodSeconds"] > 5 + settings_of(inside["args"]).drain_timeout_s
     assert pod["topologySpreadConstraints"]
 
 
