@@ -25,6 +25,7 @@ from epp.app.options import (
     upstream_settings,
 )
 from epp.app.readiness import readiness
+from epp.app.recording import Recording, recorded_options
 from epp.app.reload import ConfigReload
 from epp.app.routes import relayed_routes
 from epp.app.sources import PoolSources
@@ -75,7 +76,10 @@ class Runtime:
         self.clock = clock or SystemClock()
         self.proxy_settings = proxy_settings(settings)
         told = (log_shadow_failures(self.clock), log_dropped_headers(self.clock))
-        self.core = compose(config, core_options(settings, *told), shadow=shadow)
+        options = recorded_options(settings, core_options(settings, *told))
+        configurations = Configurations(config, shadow)
+        self.recording = Recording(settings, configurations, options, self.clock.wall())
+        self.core = compose(config, options, shadow=shadow, tape=self.recording.tape)
         self.files = WatchedFiles()
         self.guards = build_guards(settings, self.files)
         upstream = upstream_settings(settings, self.guards.endpoint_tls)
@@ -84,9 +88,7 @@ class Runtime:
         self.files.on_change(ENDPOINT_KEY, self._use_endpoint_key)
         self.relay = self._build_relay()
         self._alarm = Alarm()
-        self.reload = ConfigReload(
-            settings, Configurations(config, shadow), self._apply, self._alarm.new_pause()
-        )
+        self.reload = ConfigReload(settings, configurations, self._apply, self._alarm.new_pause())
         self.observers = self._build_observers()
         # A pool of its own: a limit on connections for requests must not blind the scorers.
         self.probe_pool = UpstreamPool(replace(upstream, max_connections_per_origin=0))
@@ -224,6 +226,7 @@ class Runtime:
             await self.metrics_access.close()
         await self.probe_pool.close()
         await self.pool.close()
+        self.recording.stop()
         logger.info("epp stopped")
         self.observers.stop()
 
@@ -266,6 +269,7 @@ class Runtime:
         except ConfigError:
             await self.sources.use(self.core.config)
             raise
+        self.recording.configured(wanted)
         self.observers.reconfigure(self.core)
         self._log_warnings()
 

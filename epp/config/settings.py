@@ -302,6 +302,18 @@ class Settings:
     seed: int | None = field(
         default=None, metadata=rules("Seed of the random choices among ties.", absent="random")
     )
+    record: str | None = field(
+        default=None,
+        metadata=rules(
+            "File that gets all that decisions depend on, and the decisions, to be replayed by epp simulate. "
+            "Prompts are in it as hashes, credentials are not.",
+            absent="none",
+        ),
+    )
+    record_max_bytes: int = field(
+        default=1024 * _MIB,
+        metadata=rules("Size at which a recording ends; the router goes on. 0: no limit."),
+    )
     allow_engine_admin: bool = field(
         default=False,
         metadata=rules("Serve the engines' administration routes (/sleep, …), which else answer 403."),

@@ -34,7 +34,7 @@ from epp.endpoints.health import takes_requests
 from epp.endpoints.models import Resolution
 from epp.endpoints.types import Endpoint
 from epp.errors import EppError
-from epp.request.types import Api, InferenceRequest
+from epp.request.types import Api, Body, InferenceRequest
 from epp.response.types import Usage
 from epp.scheduling.contracts import Cycle, Decision
 
@@ -70,7 +70,7 @@ class Director:
         self.counter_ratios = self._learning.counter_ratios
         self._timer = timer
         self._retry = retry or RetryPolicy()
-        self._budget = RetryBudget(self._retry)
+        self.budget = RetryBudget(self._retry)  # of repeats after a 500 or 503, a gateway's among them
         self._limits = limits or Limits()
         self.running = RunningRequests()
         self._stored = StoredResponses()
@@ -82,11 +82,11 @@ class Director:
 
     def open(self, head: RequestHead, now: float) -> Exchange:
         """Begin a request's life; from here on `on_end` must be called exactly once."""
-        self._budget.on_request(now)
+        self.budget.on_request(now)
         return Exchange(head, now, self.state, self.state.admission.priority(head.headers))
 
     def prepare(
-        self, exchange: Exchange, body: bytes | None, now: float, *, model: str | None = None
+        self, exchange: Exchange, body: Body | None, now: float, *, model: str | None = None
     ) -> Generator[None, None, None]:
         """Parse and hash `body` (as it came, maybe compressed); yields between steps if it is large.
 
@@ -291,7 +291,7 @@ class Director:
             return self._dispatch(exchange, last, now, fresh=True)
         endpoint = self._next_endpoint(exchange)
         # The budget comes last: it is not spent where there is nobody to send to.
-        if endpoint is None or not self._budget.allows(failure, now):
+        if endpoint is None or not self.budget.allows(failure, now):
             return None
         return self._dispatch(exchange, endpoint, now)
 

@@ -6,9 +6,11 @@ from typing import Final
 from epp.director.types import RequestHead
 from epp.request import (
     LARGE_BYTES,
+    Body,
     api_of,
     checked_model,
     decode_body,
+    decode_steps,
     parse_request,
     parse_steps,
     stored_response_of,
@@ -21,7 +23,7 @@ _SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 def read_request(
-    head: RequestHead, body: bytes | None, limit_bytes: int, model: str | None = None
+    head: RequestHead, body: Body | None, limit_bytes: int, model: str | None = None
 ) -> InferenceRequest:
     """Decode and parse `body` if its path shows a prompt; `limit_bytes` is the most it may inflate to.
 
@@ -38,13 +40,13 @@ def read_request(
     return parse_request(api, decode_body(head.headers.get("content-encoding"), body, limit_bytes))
 
 
-def read_steps(head: RequestHead, body: bytes, limit_bytes: int) -> Generator[None, None, InferenceRequest]:
+def read_steps(head: RequestHead, body: Body, limit_bytes: int) -> Generator[None, None, InferenceRequest]:
     """`read_request` of a large body; yields between its steps. Receiving it was one."""
     api = _api_of(head)
     if api is Api.OTHER:
         return read_request(head, body, limit_bytes)
     yield
-    plain = decode_body(head.headers.get("content-encoding"), body, limit_bytes)
+    plain = yield from decode_steps(head.headers.get("content-encoding"), body, limit_bytes)
     if plain is not body:
         yield
     return (yield from parse_steps(api, plain))
@@ -54,7 +56,7 @@ def _api_of(head: RequestHead) -> Api:
     return api_of(head.path) if head.method == "POST" else Api.OTHER
 
 
-def is_large(head: RequestHead, body: bytes) -> bool:
+def is_large(head: RequestHead, body: Body) -> bool:
     """Whether `body` should be read in steps; a compressed one may become large."""
     return len(body) > LARGE_BYTES or "content-encoding" in head.headers
 

@@ -76,7 +76,7 @@ class Connection(asyncio.Protocol):
         self._closed = False
         self._exchange: Exchange | None = None
         self._head = b""
-        self._body: bytes | BodyStream = b""
+        self._body: bytes | bytearray | BodyStream = b""
         self._unsent = _NOTHING
         self._upload: Upload | None = None
         self._upgrade = False
@@ -91,7 +91,7 @@ class Connection(asyncio.Protocol):
         self,
         exchange: Exchange,
         head: bytes,
-        body: bytes | BodyStream,
+        body: bytes | bytearray | BodyStream,
         *,
         head_only: bool,
         upgrade: bool = False,
@@ -216,7 +216,7 @@ class Connection(asyncio.Protocol):
         self._note_progress()
         head, body = self._head, self._body
         self._head = b""
-        if not isinstance(body, bytes):
+        if not isinstance(body, (bytes, bytearray)):
             transport.write(head)
             if not self._upgrade:
                 self._begin_upload(transport, body)
@@ -253,7 +253,11 @@ class Connection(asyncio.Protocol):
         reader = self._reader
         if not self._head_told and reader.head is not None:
             self._head_told = True
-            if reader.upgraded and self._transport is not None and not isinstance(self._body, bytes):
+            if (
+                reader.upgraded
+                and self._transport is not None
+                and not isinstance(self._body, (bytes, bytearray))
+            ):
                 self._begin_upload(self._transport, self._body)
             exchange.sink.on_head(reader.head)
         body = reader.take_body()

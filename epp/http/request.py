@@ -18,7 +18,7 @@ def encode_head(request: UpstreamRequest, authority: bytes) -> bytes:
     lines = [b"%b %b HTTP/1.1\r\nhost: %b" % (request.method, request.target, authority)]
     lines += [b"%b: %b" % header for header in request.headers]
     body = request.body
-    length = len(body) if isinstance(body, bytes) else body.length
+    length = len(body) if isinstance(body, (bytes, bytearray)) else body.length
     if request.upgrade:
         length = 0
     if length is None:

@@ -85,7 +85,7 @@ class UpstreamRequest(msgspec.Struct, frozen=True):
     method: bytes
     target: bytes
     headers: Headers
-    body: bytes | BodyStream
+    body: bytes | bytearray | BodyStream
     upgrade: bool = False
 
 

@@ -33,7 +33,7 @@ def chain_seed(*fields: str) -> int:
 
 
 def hash_chain(
-    data: bytes, seed: int, block_bytes: int, max_blocks: int | None
+    data: bytes | bytearray, seed: int, block_bytes: int, max_blocks: int | None
 ) -> Generator[None, None, list[int]]:
     """Hashes the full blocks of `data`; a generator, so that a long prompt does not hold the event loop.
 

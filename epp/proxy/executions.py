@@ -67,7 +67,7 @@ class Executions:
         target = answer.target
         origin = Origin(target.scheme, target.host, target.port)
         # What cannot be repeated must not meet a kept connection that the endpoint has just given up.
-        fresh = target.fresh_connection or not isinstance(request.body, bytes)
+        fresh = target.fresh_connection or not isinstance(request.body, (bytes, bytearray))
         answer.attach(self._pool.send(origin, request, answer, fresh=fresh))
 
     def release(self) -> None:

@@ -12,6 +12,7 @@ from typing import Final, Protocol
 from epp.director import EndReason, Target
 from epp.errors import EppError, FirstByteTimeoutError, InternalError, RequestTimeoutError, ShuttingDownError
 from epp.http import Headers, ResponseHead, UpstreamFailure
+from epp.http.collected import Collected
 from epp.proxy.arrival import arrival_of
 from epp.proxy.asgi import Scope
 from epp.proxy.ends import CLIENT_GONE, COMPLETE, End, ended_by
@@ -24,6 +25,7 @@ from epp.proxy.relay import Relay
 from epp.proxy.transport import ClientTransport
 from epp.proxy.verdict import CUT_EVENT, reason_of_cut
 from epp.proxy.writer import AnswerWriter
+from epp.request import Body
 
 __all__ = ["ClientConnection", "FastRequest"]
 
@@ -69,7 +71,6 @@ class FastRequest:
         "_around",
         "_arrived",
         "_body",
-        "_body_bytes",
         "_body_read",
         "_connection",
         "_end",
@@ -105,8 +106,7 @@ class FastRequest:
         self._trusted = arrival.trusted
         self._head = arrival.head
         self._exchange = around.director.open(arrival.head, around.now())
-        self._body: list[bytes] = []
-        self._body_bytes = 0
+        self._body = Collected()
         self._body_read = False
         self._hold = BodyHold(around.budget)
         self._executions: FastExecutions | None = None
@@ -130,9 +130,8 @@ class FastRequest:
         """The next piece of the request's body."""
         if self._end is not None:
             return
-        self._body_bytes += len(data)
         max_bytes = self._around.settings.max_request_bytes
-        if self._body_bytes > max_bytes:
+        if self._body.size + len(data) > max_bytes:
             self._fail(too_large(max_bytes))
             return
         try:
@@ -140,7 +139,7 @@ class FastRequest:
         except EppError as error:
             self._fail(error)
         else:
-            self._body.append(data)
+            self._body.add(data)
 
     def on_body_end(self) -> None:
         """The body is complete."""
@@ -150,7 +149,7 @@ class FastRequest:
         total_s = self._around.settings.total_timeout_s
         if total_s:
             self._timer = self._connection.loop.call_at(self._arrived + total_s, self._on_total_timeout)
-        body, self._body = b"".join(self._body), []
+        body = self._body.take()
         steps = self._around.director.prepare(self._exchange, body, self._around.now())
         self._prepare(steps, body)
 
@@ -194,7 +193,7 @@ class FastRequest:
 
     # From the body to an endpoint.
 
-    def _prepare(self, steps: Generator[None, None, None], body: bytes) -> None:
+    def _prepare(self, steps: Generator[None, None, None], body: Body) -> None:
         """Parse and hash about a megabyte, and let others have their turn; then send the request."""
         if self._end is not None:
             return
@@ -332,7 +331,7 @@ class FastRequest:
             self._executions = None
         self._hold.release()
         self._relay.end(self)
-        self._body.clear()
+        self._body.take()
         observed = self._observed
         self._around.director.on_end(
             self._exchange,

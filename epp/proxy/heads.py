@@ -7,7 +7,7 @@ from epp.director import RequestHead
 from epp.http import BodyStream, Credentials, Headers, ResponseHead, UpstreamRequest
 from epp.http.headers import find_request_id, request_headers, response_headers
 from epp.proxy.asgi import Scope
-from epp.request import Api, InferenceRequest
+from epp.request import Api, Body, InferenceRequest
 from epp.response import ResponseObserver, StoredResponseReader
 
 __all__ = [
@@ -44,7 +44,7 @@ def request_head(
 def upstream_request(
     scope: Scope,
     request_id: bytes,
-    body: bytes | BodyStream,
+    body: Body | BodyStream,
     *,
     trusted: bool = False,
     credentials: Credentials | None = None,

@@ -2,12 +2,14 @@
 
 from epp.errors import ClientDisconnectedError, PayloadTooLargeError
 from epp.http.budget import BodyBudget, BodyHold
+from epp.http.collected import Collected
 from epp.proxy.asgi import Headers, Receive
+from epp.request import Body
 
 __all__ = ["BodyBudget", "BodyHold", "announced_length", "read_body", "too_large"]
 
 
-async def read_body(headers: Headers, receive: Receive, hold: BodyHold, max_bytes: int) -> bytes:
+async def read_body(headers: Headers, receive: Receive, hold: BodyHold, max_bytes: int) -> Body:
     """The whole body. An announced length that is too large is refused before anything is read.
 
     The budget is taken as the bytes come, so that an announcement alone cannot fill it.
@@ -18,20 +20,18 @@ async def read_body(headers: Headers, receive: Receive, hold: BodyHold, max_byte
     """
     if (announced_length(headers) or 0) > max_bytes:
         raise too_large(max_bytes)
-    chunks: list[bytes] = []
-    size = 0
+    collected = Collected()
     while True:
         message = await receive()
         if message["type"] != "http.request":
             raise ClientDisconnectedError("the client left before the end of its request")
         chunk: bytes = message.get("body", b"")
-        size += len(chunk)
-        if size > max_bytes:
+        if collected.size + len(chunk) > max_bytes:
             raise too_large(max_bytes)
         hold.take(len(chunk))
-        chunks.append(chunk)
+        collected.add(chunk)
         if not message.get("more_body", False):
-            return b"".join(chunks)
+            return collected.take()
 
 
 def announced_length(headers: Headers) -> int | None:

@@ -34,6 +34,7 @@ from epp.proxy.observed import ObservedAnswer
 from epp.proxy.surroundings import Surroundings
 from epp.proxy.uploads import ClientUpload, is_forwarded_unread
 from epp.proxy.verdict import CUT_EVENT, reason_of_cut
+from epp.request import Body
 
 __all__ = ["CutError", "RelayedRequest", "ResponseAbortedError"]
 
@@ -234,7 +235,7 @@ class RelayedRequest:
         await self._watch_client()
 
     def _upstream_request(
-        self, body: bytes | BodyStream, upgrade_headers: Headers | None = None
+        self, body: Body | BodyStream, upgrade_headers: Headers | None = None
     ) -> UpstreamRequest:
         return upstream_request(
             self._scope,
@@ -245,7 +246,7 @@ class RelayedRequest:
             upgrade_headers=upgrade_headers,
         )
 
-    async def _prepare(self, body: bytes | None, *, model: str | None = None) -> None:
+    async def _prepare(self, body: Body | None, *, model: str | None = None) -> None:
         around = self._around
         for _ in around.director.prepare(self._exchange, body, around.now(), model=model):
             await asyncio.sleep(0)

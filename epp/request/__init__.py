@@ -1,12 +1,13 @@
 """Bodies to `InferenceRequest`: pure, and never re-serialised."""
 
-from epp.request.coding import decode_body
+from epp.request.canonical import LARGE_BYTES
+from epp.request.coding import decode_body, decode_steps
 from epp.request.forms import model_in_form
-from epp.request.parse import LARGE_BYTES, checked_model, parse_request, parse_steps
+from epp.request.parse import checked_model, parse_request, parse_steps
 from epp.request.routes import api_of, stored_response_of
-from epp.request.types import Api, InferenceRequest, Prompt
+from epp.request.types import Api, Body, InferenceRequest, Prompt
 
 __all__ = [
-    "LARGE_BYTES", "Api", "InferenceRequest", "Prompt", "api_of", "checked_model", "decode_body",
-    "model_in_form", "parse_request", "parse_steps", "stored_response_of",
+    "LARGE_BYTES", "Api", "Body", "InferenceRequest", "Prompt", "api_of", "checked_model", "decode_body",
+    "decode_steps", "model_in_form", "parse_request", "parse_steps", "stored_response_of",
 ]  # fmt: skip

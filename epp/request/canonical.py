@@ -16,12 +16,18 @@ bytes. Strings stand decoded, as UTF-8, after a quote where other JSON may stand
 wrote it. Two prompts of the same bytes are the same prompt, but for collisions of a medium's 128-bit digest.
 """
 
-from typing import Final
+from collections.abc import Generator
+from typing import Final, cast
 
 import msgspec
 import xxhash
 
-__all__ = ["MEDIUM_BYTES", "NEVER_IN_UTF8", "PromptBytes", "string_bytes"]
+from epp.request.long_json import Long, LongJson, LongMedium
+
+__all__ = ["LARGE_BYTES", "MEDIUM_BYTES", "NEVER_IN_UTF8", "PromptBytes", "string_bytes"]
+
+LARGE_BYTES: Final = 1 << 20
+"""A body of more is read in steps of about this size, between which others have their turn."""
 
 _TEXT: Final = b"\xff"
 _ROLE: Final = b"\xfe"
@@ -38,10 +44,11 @@ NEVER_IN_UTF8: Final = (0xC0, 0xC1, *range(0xF5, 0x100))
 MEDIUM_BYTES: Final = 4096
 """What an image, sound or video counts as: an image costs 600 to 1,400 tokens, as much as 4 kB of text."""
 
+_DIGEST_BYTES: Final = 32
 _MAX_MEDIA: Final = 256
 _MAX_CHUNKS: Final = 65_536
 
-_NOTHING: Final = frozenset({b"", b"null", b"[]", b"{}", b'""'})
+_NOTHING: Final = frozenset({b"", b"null", b"[]", b"{}", b'"'})
 
 _decode_str = msgspec.json.Decoder(str).decode
 
@@ -63,12 +70,15 @@ class PromptBytes:
 
     What it costs is bounded for any body: past 65,536 chunks (about 16,000 messages) a prompt `is_full` and
     its writer should stop, which leaves a prefix of it; past 256 media a digest is not repeated.
+
+    JSON longer than `step_bytes`, of which a body that is not large has none, is written by `finish_steps`.
     """
 
-    __slots__ = ("_chunks", "_media")
+    __slots__ = ("_chunks", "_media", "step_bytes")
 
-    def __init__(self) -> None:
-        self._chunks: list[bytes] = []
+    def __init__(self, step_bytes: int = LARGE_BYTES) -> None:
+        self.step_bytes = step_bytes
+        self._chunks: list[bytes | Long] = []
         self._media = 0
 
     @property
@@ -84,22 +94,49 @@ class PromptBytes:
         """A string content, or one part of text: the same to a chat template."""
         self._chunks += (text.encode(), _TEXT)
 
+    def text_json(self, raw: memoryview) -> None:
+        """The same, of which the JSON string is given."""
+        self._chunks += (self._string(raw), _TEXT)
+
+    def bare_text(self, raw: memoryview) -> None:
+        """A text that is all of a prompt, or all but arguments before it, and needs no end."""
+        self._chunks.append(self._string(raw))
+
+    def _string(self, raw: memoryview) -> bytes | Long:
+        if len(raw) > self.step_bytes:
+            return LongJson(raw, self.step_bytes, quote=False)
+        return _decode_str(raw).encode()
+
     def value(self, name: str, value: msgspec.Raw) -> None:
         """A named value, unless it says nothing: absent, null and empty are the same to a template."""
-        raw = bytes(value)
-        if raw not in _NOTHING:
-            self._chunks += (name.encode(), _NAME, _json_bytes(raw), _VALUE)
+        if not value:
+            return
+        json = self._json(value)
+        if json not in _NOTHING:
+            self._chunks += (name.encode(), _NAME, json, _VALUE)
+
+    def _json(self, value: msgspec.Raw) -> bytes | Long:
+        if len(value) > self.step_bytes:
+            return LongJson(memoryview(value), self.step_bytes, quote=True)
+        return _json_bytes(bytes(value))
 
     def medium(self, name: str, reference: bytes) -> None:
         """An image, sound or video by its URL or inline data, which are hashed and never decoded."""
-        self._media += 1
         digest = xxhash.xxh3_128_hexdigest(reference).encode()
-        copies = MEDIUM_BYTES // len(digest) if self._media <= _MAX_MEDIA else 1
-        self._chunks += (name.encode(), _NAME, digest * copies, _MEDIUM)
+        self._chunks += (name.encode(), _NAME, digest * self._copies(), _MEDIUM)
+
+    def long_medium(self, name: str, reference: memoryview) -> None:
+        """The same, of which the JSON is given."""
+        digest = LongMedium(reference, self.step_bytes, copies=self._copies())
+        self._chunks += (name.encode(), _NAME, digest, _MEDIUM)
+
+    def _copies(self) -> int:
+        self._media += 1
+        return MEDIUM_BYTES // _DIGEST_BYTES if self._media <= _MAX_MEDIA else 1
 
     def member(self, name: str, value: msgspec.Raw) -> None:
         """A member of a part of another kind."""
-        self._chunks += (name.encode(), _NAME, _json_bytes(bytes(value)), _MEMBER)
+        self._chunks += (name.encode(), _NAME, self._json(value), _MEMBER)
 
     def nested(self, name: str) -> None:
         """The member of a part that holds parts; they are written next, then `end_part`."""
@@ -110,5 +147,16 @@ class PromptBytes:
         self._chunks.append(_PART)
 
     def finish(self) -> bytes:
-        """The prompt."""
-        return b"".join(self._chunks)
+        """The prompt, in one step."""
+        return b"".join(cast("list[bytes]", self._chunks))
+
+    def finish_steps(self) -> Generator[None, None, bytearray]:
+        """The prompt, which grows in place: to join it at the end would be a long step."""
+        prompt, turn_at = bytearray(), self.step_bytes
+        for chunk in self._chunks:
+            for piece in (chunk,) if isinstance(chunk, bytes) else chunk.pieces():
+                prompt += piece
+                if not piece or len(prompt) >= turn_at:
+                    turn_at = len(prompt) + self.step_bytes
+                    yield
+        return prompt

@@ -1,21 +1,31 @@
 """Content codings of a request body (RFC 9110 §8.4): decoded for routing, never for forwarding."""
 
 import zlib
+from collections.abc import Generator
 from typing import Final
 
 from epp.errors import BadRequestError, PayloadTooLargeError, UnsupportedEncodingError
+from epp.request.steps import result_of
+from epp.request.types import Body
 
-__all__ = ["decode_body"]
+__all__ = ["decode_body", "decode_steps"]
 
 _GZIP: Final = 16 + zlib.MAX_WBITS
 _ZLIB: Final = zlib.MAX_WBITS
 _RAW_DEFLATE: Final = -zlib.MAX_WBITS
 _MAX_CODINGS: Final = 2  # nobody compresses more often; each layer multiplies what a bomb can cost
-_MAX_MEMBERS: Final = 16  # each member copies the rest of the body once
+_MAX_MEMBERS: Final = 16  # nobody writes more
+_PIECE_BYTES: Final = 65_536  # what zlib is given, and gives, at a time
+_STEP_BYTES: Final = 1 << 20  # between which others have their turn
 
 
-def decode_body(content_encoding: str | None, body: bytes, limit_bytes: int) -> bytes:
-    """Undo the codings that `content-encoding` lists, last applied first.
+def decode_body(content_encoding: str | None, body: Body, limit_bytes: int) -> Body:
+    """`decode_steps` at once."""
+    return result_of(decode_steps(content_encoding, body, limit_bytes))
+
+
+def decode_steps(content_encoding: str | None, body: Body, limit_bytes: int) -> Generator[None, None, Body]:
+    """Undo the codings that `content-encoding` lists, last applied first; yields about each megabyte.
 
     Memory stays within `limit_bytes` a layer, whatever the body inflates to.
 
@@ -30,7 +40,7 @@ def decode_body(content_encoding: str | None, body: bytes, limit_bytes: int) -> 
         UnsupportedEncodingError: a coding other than gzip, deflate and identity, or more than two.
     """
     for coding in reversed(_codings(content_encoding)):
-        body = _gunzip(body, limit_bytes) if coding == "gzip" else _inflate(body, limit_bytes)
+        body = yield from (_gunzip if coding == "gzip" else _inflate)(body, limit_bytes)
     if len(body) > limit_bytes:
         raise PayloadTooLargeError(f"The body is larger than {limit_bytes} bytes")
     return body
@@ -49,45 +59,54 @@ def _codings(content_encoding: str | None) -> list[str]:
     return codings
 
 
-def _gunzip(data: bytes, limit_bytes: int) -> bytes:
+def _gunzip(data: Body, limit_bytes: int) -> Generator[None, None, bytearray]:
     """RFC 1952: a gzip body is one or more members, their contents joined."""
-    members: list[bytes] = []
-    room = limit_bytes
+    plain, at = bytearray(), 0
     for _ in range(_MAX_MEMBERS):
-        content, data = _member(data, _GZIP, room, limit_bytes)
-        members.append(content)
-        room -= len(content)
-        if not data:
-            return b"".join(members)
+        at = yield from _member(data, at, _GZIP, plain, limit_bytes)
+        if at == len(data):
+            return plain
     raise BadRequestError(f"A gzip body of more than {_MAX_MEMBERS} members is not read")
 
 
-def _inflate(data: bytes, limit_bytes: int) -> bytes:
+def _inflate(data: Body, limit_bytes: int) -> Generator[None, None, bytearray]:
     """RFC 9110's deflate is zlib's format; some clients send raw deflate under the same name."""
-    window = _ZLIB if _has_zlib_header(data) else _RAW_DEFLATE
-    content, rest = _member(data, window, limit_bytes, limit_bytes)
-    if rest:
+    window, plain = _ZLIB if _has_zlib_header(data) else _RAW_DEFLATE, bytearray()
+    if (yield from _member(data, 0, window, plain, limit_bytes)) < len(data):
         raise _corrupt()
-    return content
+    return plain
 
 
-def _has_zlib_header(data: bytes) -> bool:
+def _has_zlib_header(data: Body) -> bool:
     """RFC 1950 §2.2: method 8, and the first two bytes are a multiple of 31."""
     return len(data) > 1 and data[0] & 0x0F == 8 and (data[0] << 8 | data[1]) % 31 == 0
 
 
-def _member(data: bytes, window: int, room: int, limit_bytes: int) -> tuple[bytes, bytes]:
-    """One compressed stream from the start of `data`, and what stands behind it."""
-    inflater = zlib.decompressobj(window)
-    try:
-        content = inflater.decompress(data, room + 1)
-    except zlib.error:
-        raise _corrupt() from None
-    if len(content) > room:
-        raise _too_large(limit_bytes)
-    if not inflater.eof:
-        raise _corrupt()
-    return content, inflater.unused_data
+def _member(
+    data: Body, at: int, window: int, plain: bytearray, limit_bytes: int
+) -> Generator[None, None, int]:
+    """Add the content of the compressed stream at `at` to `plain`; returns where it ends."""
+    inflater, turn_at = zlib.decompressobj(window), len(plain) + _STEP_BYTES
+    view, piece, has_more = memoryview(data), b"", False
+    while not inflater.eof:
+        if not has_more:
+            if at == len(data):
+                raise _corrupt()
+            piece = bytes(view[at : at + _PIECE_BYTES])
+            at += len(piece)
+        before = len(plain)
+        try:
+            plain += inflater.decompress(piece, _PIECE_BYTES)
+        except zlib.error:
+            raise _corrupt() from None
+        piece = inflater.unconsumed_tail
+        has_more = len(plain) - before == _PIECE_BYTES  # of which zlib may hold some without any input
+        if len(plain) > limit_bytes:
+            raise _too_large(limit_bytes)
+        if len(plain) > turn_at:
+            turn_at = len(plain) + _STEP_BYTES
+            yield
+    return at - len(inflater.unused_data)
 
 
 def _corrupt() -> BadRequestError:

@@ -4,19 +4,22 @@ from typing import Final
 
 import msgspec
 
-from epp.request.canonical import PromptBytes
+from epp.request.canonical import LARGE_BYTES, PromptBytes
 from epp.request.parts import write_parts
 from epp.request.schema import BatchBody, ChatBody, Message, MessagesBody, Part, ResponsesBody, TemplateBody
 from epp.request.types import Prompt
 
-__all__ = ["batch_prompts", "chat_prompts", "messages_prompts", "responses_prompts"]
+__all__ = [
+    "MAX_CONVERSATIONS", "batch_prompts", "begin_prompt", "chat_prompts", "continues", "is_billing_header",
+    "messages_prompts", "responses_prompts", "write_message",
+]  # fmt: skip
 
 _ARGUMENTS: Final = (
     "chat_template", "chat_template_kwargs", "reasoning_effort", "add_special_tokens", "mm_processor_kwargs",
     "tools", "documents",
 )  # fmt: skip
 _BEFORE_CONTENT: Final = ("name", "tool_call_id", "reasoning", "reasoning_content")
-_MAX_CONVERSATIONS: Final = 1024
+MAX_CONVERSATIONS: Final = 1024
 
 _BILLING_HEADER: Final = "x-anthropic-billing-header"
 """A system text that Claude Code sends with another hash in each request; vLLM drops it from the prompt."""
@@ -32,7 +35,7 @@ def chat_prompts(body: ChatBody) -> tuple[Prompt, ...]:
 
 def batch_prompts(body: BatchBody) -> tuple[Prompt, ...]:
     """A prompt for each conversation, up to 1,024."""
-    conversations = (body.messages or [])[:_MAX_CONVERSATIONS]
+    conversations = (body.messages or [])[:MAX_CONVERSATIONS]
     return tuple(prompt for messages in conversations for prompt in _conversation(body, messages))
 
 
@@ -40,7 +43,7 @@ def messages_prompts(body: MessagesBody) -> tuple[Prompt, ...]:
     """Anthropic's: the system text is a first message."""
     system = body.system
     if isinstance(system, list):
-        system = [block for block in system if not _is_billing_header(block)]
+        system = [block for block in system if not is_billing_header(block)]
     first = [Message("system", system)] if system else []
     return _conversation(body, first + (body.messages or []))
 
@@ -50,37 +53,44 @@ def responses_prompts(body: ResponsesBody) -> tuple[Prompt, ...]:
 
     None when the request continues a stored response: then the prompt's beginning is not in this body.
     """
-    if not body.input or bytes(body.previous_response_id) not in {b"", b"null"}:
+    if not body.input or continues(body):
         return ()
-    out = _begin(body)
+    out = begin_prompt(body)
     if body.instructions:
-        _write_message(out, Message("system", body.instructions))
+        write_message(out, Message("system", body.instructions))
     if isinstance(body.input, str):
-        _write_message(out, Message("user", body.input))
+        write_message(out, Message("user", body.input))
     else:
         _write_items(out, body.input)
     return (Prompt(out.finish()),)
 
 
+def continues(body: TemplateBody) -> bool:
+    """Whether the prompt's beginning is in a stored response, and not in this body."""
+    return bytes(body.previous_response_id) not in {b"", b"null"}
+
+
 def _conversation(body: TemplateBody, messages: list[Message]) -> tuple[Prompt, ...]:
     if not messages:
         return ()
-    out = _begin(body)
+    out = begin_prompt(body)
     for message in messages:
         if out.is_full:
             break
-        _write_message(out, message)
+        write_message(out, message)
     return (Prompt(out.finish()),)
 
 
-def _begin(body: TemplateBody) -> PromptBytes:
-    out = PromptBytes()
+def begin_prompt(body: TemplateBody, step_bytes: int = LARGE_BYTES) -> PromptBytes:
+    """The arguments of the template stand first."""
+    out = PromptBytes(step_bytes)
     for name in _ARGUMENTS:
         out.value(name, getattr(body, name))
     return out
 
 
-def _write_message(out: PromptBytes, message: Message) -> None:
+def write_message(out: PromptBytes, message: Message) -> None:
+    """Role, named members, content, calls of tools."""
     out.role(message.role or "")
     if message.name or message.tool_call_id or message.reasoning or message.reasoning_content:
         for name in _BEFORE_CONTENT:
@@ -102,10 +112,11 @@ def _write_items(out: PromptBytes, items: list[msgspec.Raw]) -> None:
             message = _decode_message(item)
         except msgspec.ValidationError:
             message = Message()
-        _write_message(out, Message("", [item]) if message.role is None else message)
+        write_message(out, Message("", [item]) if message.role is None else message)
 
 
-def _is_billing_header(block: msgspec.Raw) -> bool:
+def is_billing_header(block: msgspec.Raw) -> bool:
+    """Whether a block of a system text is left out of the prompt."""
     try:
         return (_decode_part(block).text or "").startswith(_BILLING_HEADER)
     except msgspec.ValidationError:

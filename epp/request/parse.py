@@ -11,26 +11,25 @@ from typing import Final
 import msgspec
 
 from epp.errors import BadRequestError
-from epp.request.canonical import NEVER_IN_UTF8, string_bytes
+from epp.request.canonical import LARGE_BYTES, NEVER_IN_UTF8, string_bytes
 from epp.request.readers import READERS, Reader
 from epp.request.schema import Envelope
-from epp.request.types import Api, InferenceRequest, Prompt
+from epp.request.steps import result_of
+from epp.request.types import Api, Body, InferenceRequest, Prompt
 
-__all__ = ["LARGE_BYTES", "checked_model", "parse_request", "parse_steps"]
-
-LARGE_BYTES: Final = 1 << 20
-"""A body of more is read in steps, between which others have their turn: each costs about 1 ms a megabyte."""
+__all__ = ["checked_model", "parse_request", "parse_steps"]
 
 _BOM: Final = b"\xef\xbb\xbf"
 _MAX_REPAIRED_BYTES: Final = 1_000_000  # a repaired body is decoded whole; no large one is repaired
 _MAX_MODEL_CHARACTERS: Final = 1024  # names are remembered, logged and used as labels
 _MAX_ID_CHARACTERS: Final = 256
+_NOT_GIVEN: Final = frozenset({b"", b"null"})
 _MAX_ELEMENTS: Final = 1_000_000  # of lists and objects: this bounds the memory of what is decoded
 
 _decode_envelope = msgspec.json.Decoder(Envelope).decode
 
 
-def parse_request(api: Api, body: bytes) -> InferenceRequest:
+def parse_request(api: Api, body: Body) -> InferenceRequest:
     r"""Read what routing needs from a decoded body (see `decode_body`); the body stays as it is.
 
     Of two equal keys the last counts, as in vLLM's parser. With `truncate_prompt_tokens` the endpoint cuts
@@ -44,6 +43,8 @@ def parse_request(api: Api, body: bytes) -> InferenceRequest:
     reader = READERS.get(api)
     if reader is None:
         return InferenceRequest(api, None, "", (), stream=False, body_bytes=len(body))
+    if len(body) > LARGE_BYTES:
+        return result_of(parse_steps(api, body))
     _refuse_impossible_bytes(body)
     try:
         decoded, prompts = _read(reader, body.removeprefix(_BOM))
@@ -52,21 +53,46 @@ def parse_request(api: Api, body: bytes) -> InferenceRequest:
         raise _refusal(body, error) from None
 
 
-def parse_steps(api: Api, body: bytes) -> Generator[None, None, InferenceRequest]:
-    """`parse_request`, which yields between its steps if `body` is large."""
+def parse_steps(
+    api: Api, body: Body, step_bytes: int = LARGE_BYTES
+) -> Generator[None, None, InferenceRequest]:
+    """`parse_request`, which yields between its steps if `body` is larger than `step_bytes`."""
     reader = READERS.get(api)
-    if reader is None or len(body) <= LARGE_BYTES:
+    if reader is None or len(body) <= step_bytes:
         return parse_request(api, body)
-    _refuse_impossible_bytes(body)
+    yield from _refuse_impossible_steps(body, step_bytes)
     try:
-        decoded, shown = _decode(reader, body.removeprefix(_BOM))
-        yield
-        return _request(api, decoded, reader.prompts(decoded) if shown else (), len(body))
+        decoded, prompts = yield from _read_steps(reader, body, step_bytes)
+        return _request(api, decoded, prompts, len(body))
     except (RecursionError, ValueError) as error:
         raise _refusal(body, error) from None
 
 
-def _read(reader: Reader, body: bytes) -> tuple[Envelope, tuple[Prompt, ...]]:
+def _read_steps(
+    reader: Reader, body: Body, step_bytes: int
+) -> Generator[None, None, tuple[Envelope, tuple[Prompt, ...]]]:
+    json = memoryview(body)[len(_BOM) :] if body.startswith(_BOM) else body
+    if (yield from _has_many_elements(body, step_bytes)):
+        return _decode_envelope(json), ()
+    try:
+        decoded = reader.decode_large(json)
+        yield
+        shown = bytes(decoded.truncate_prompt_tokens) in _NOT_GIVEN
+        return decoded, ((yield from reader.prompt_steps(decoded, step_bytes)) if shown else ())
+    except msgspec.ValidationError:
+        yield
+    return _decode_envelope(json), ()
+
+
+def _has_many_elements(body: Body, step_bytes: int) -> Generator[None, None, bool]:
+    commas = 0
+    for start in range(0, len(body), step_bytes):
+        commas += body.count(b",", start, start + step_bytes)
+        yield
+    return commas > _MAX_ELEMENTS
+
+
+def _read(reader: Reader, body: Body) -> tuple[Envelope, tuple[Prompt, ...]]:
     try:
         return _read_strictly(reader, body)
     except msgspec.ValidationError:
@@ -77,23 +103,21 @@ def _read(reader: Reader, body: bytes) -> tuple[Envelope, tuple[Prompt, ...]]:
         return _read_strictly(reader, _without_lone_surrogates(body))
 
 
-def _read_strictly(reader: Reader, body: bytes) -> tuple[Envelope, tuple[Prompt, ...]]:
+def _read_strictly(reader: Reader, body: Body) -> tuple[Envelope, tuple[Prompt, ...]]:
     decoded, shown = _decode(reader, body)
     return decoded, reader.prompts(decoded) if shown else ()
 
 
-def _decode(reader: Reader, body: bytes) -> tuple[Envelope, bool]:
+def _decode(reader: Reader, body: Body) -> tuple[Envelope, bool]:
     """The fields that matter, and whether the prompts among them can be shown."""
-    if len(body) > 2 * _MAX_ELEMENTS and body.count(b",") > _MAX_ELEMENTS:
-        return _decode_envelope(body), False
     try:
         decoded = reader.decode(body)
     except msgspec.ValidationError:
         return _decode_envelope(body), False
-    return decoded, bytes(decoded.truncate_prompt_tokens) in {b"", b"null"}
+    return decoded, bytes(decoded.truncate_prompt_tokens) in _NOT_GIVEN
 
 
-def _without_lone_surrogates(body: bytes) -> bytes:
+def _without_lone_surrogates(body: Body) -> bytes:
     """The same JSON with a question mark for each lone surrogate, which msgspec refuses."""
     return json.dumps(json.loads(body.decode()), ensure_ascii=False).encode(errors="replace")
 
@@ -149,7 +173,7 @@ def _text(raw: bytes) -> str:
     return (string_bytes(raw) if raw.startswith(b'"') else raw).decode(errors="backslashreplace")
 
 
-def _refuse_impossible_bytes(body: bytes) -> None:
+def _refuse_impossible_bytes(body: Body) -> None:
     """Refuse the bytes that end fields in a prompt; other broken UTF-8 shows where a string is read."""
     if body.isascii():
         return
@@ -158,7 +182,19 @@ def _refuse_impossible_bytes(body: bytes) -> None:
             raise BadRequestError(f"The body is not valid UTF-8 (byte {body.index(value)})")
 
 
-def _refusal(body: bytes, error: RecursionError | ValueError) -> BadRequestError:
+def _refuse_impossible_steps(body: Body, step_bytes: int) -> Generator[None, None, None]:
+    """The same in steps."""
+    if body.isascii():
+        return
+    for start in range(0, len(body), step_bytes):
+        found = [body.find(value, start, start + step_bytes) for value in NEVER_IN_UTF8]
+        first = min((place for place in found if place >= 0), default=None)
+        if first is not None:
+            raise BadRequestError(f"The body is not valid UTF-8 (byte {first})")
+        yield
+
+
+def _refusal(body: Body, error: RecursionError | ValueError) -> BadRequestError:
     """What the client is told of a body that could not be read."""
     if isinstance(error, RecursionError):
         return BadRequestError("The body is nested too deeply")
@@ -173,7 +209,7 @@ def _wrong_type(error: msgspec.ValidationError) -> BadRequestError:
     return BadRequestError(f"The body must be a JSON object: {error}")
 
 
-def _syntax_message(body: bytes, error: ValueError) -> str:
+def _syntax_message(body: Body, error: ValueError) -> str:
     try:
         body.decode()
     except UnicodeDecodeError as fault:

@@ -6,7 +6,8 @@ from typing import Final
 import msgspec
 
 from epp.request.canonical import PromptBytes, string_bytes
-from epp.request.schema import Part, Url
+from epp.request.long_json import is_list, is_object, is_string, string_or_none
+from epp.request.schema import LongPart, Part, Url
 
 __all__ = ["write_parts"]
 
@@ -18,6 +19,7 @@ _NO_PROMPT: Final = "cache_control"  # a mark that clients move from turn to tur
 
 _decode_text = msgspec.json.Decoder(str).decode
 _decode_part = msgspec.json.Decoder(Part).decode
+_decode_long_part = msgspec.json.Decoder(LongPart).decode
 _decode_url = msgspec.json.Decoder(Url).decode
 _decode_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _decode_list = msgspec.json.Decoder(list[msgspec.Raw]).decode
@@ -31,6 +33,9 @@ def write_parts(out: PromptBytes, parts: Iterable[msgspec.Raw], *, may_nest: boo
     for part in parts:
         if out.is_full:
             return
+        if len(part) > out.step_bytes:
+            _write_long(out, part, may_nest=may_nest)
+            continue
         raw = bytes(part)
         if raw.startswith(b"{"):
             _write_object(out, raw, may_nest=may_nest)
@@ -57,11 +62,40 @@ def _write_object(out: PromptBytes, raw: bytes, *, may_nest: bool) -> None:
         _write_members(out, raw, may_nest=may_nest)
 
 
-def _write_members(out: PromptBytes, raw: bytes, *, may_nest: bool) -> None:
+def _write_long(out: PromptBytes, part: msgspec.Raw, *, may_nest: bool) -> None:
+    """The same of a part that is not decoded in one step."""
+    raw = memoryview(part)
+    if is_object(raw):
+        _write_long_object(out, raw, may_nest=may_nest)
+    elif is_string(raw):
+        out.text_json(raw)
+    else:
+        out.member("", part)
+        out.end_part()
+
+
+def _write_long_object(out: PromptBytes, raw: memoryview, *, may_nest: bool) -> None:
+    try:
+        part = _decode_long_part(raw)
+        text = string_or_none(part.text)
+    except msgspec.ValidationError:
+        part, text = LongPart(), None
+    if text is not None and part.type in _TEXT_TYPES:
+        out.text_json(text)
+        return
+    media = [(name, value) for name in _MEDIA if (value := getattr(part, name))]
+    if len(media) == 1 and not part.uuid:
+        name, value = media[0]
+        out.long_medium(name, _long_reference(memoryview(value)))
+    else:
+        _write_members(out, raw, may_nest=may_nest)
+
+
+def _write_members(out: PromptBytes, raw: bytes | memoryview, *, may_nest: bool) -> None:
     for name, value in _decode_members(raw).items():
         if out.is_full:
             break
-        if may_nest and name == "content" and bytes(value).startswith(b"["):
+        if may_nest and name == "content" and is_list(memoryview(value)):
             out.nested(name)
             write_parts(out, _decode_list(value), may_nest=False)
             out.end_part()
@@ -76,3 +110,12 @@ def _reference(raw: bytes) -> bytes:
         url = bytes(_decode_url(raw).url)
         raw = url if url.startswith(b'"') else raw
     return string_bytes(raw) if raw.startswith(b'"') else raw
+
+
+def _long_reference(raw: memoryview) -> memoryview:
+    """The JSON of the same."""
+    if is_object(raw):
+        url = _decode_url(raw).url
+        if url and is_string(memoryview(url)):
+            return memoryview(url)
+    return raw

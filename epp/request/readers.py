@@ -8,6 +8,28 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from epp.request.conversations import batch_prompts, chat_prompts, messages_prompts, responses_prompts
+from epp.request.large_conversations import (
+    LargeBatch,
+    LargeChat,
+    LargeMessages,
+    LargeResponses,
+    PromptSteps,
+    batch_steps,
+    chat_steps,
+    messages_steps,
+    responses_steps,
+)
+from epp.request.large_texts import (
+    LargeCompletions,
+    LargeInput,
+    LargePairs,
+    LargeTokenize,
+    completions_steps,
+    generate_steps,
+    input_steps,
+    pairs_steps,
+    tokenize_steps,
+)
 from epp.request.schema import (
     BatchBody,
     ChatBody,
@@ -27,36 +49,47 @@ from epp.request.texts import (
     pairs_prompts,
     tokenize_prompts,
 )
-from epp.request.types import Api, Prompt
+from epp.request.types import Api, Body, Prompt
 
 __all__ = ["READERS", "Reader"]
 
 _B = TypeVar("_B", bound=Envelope)
+_L = TypeVar("_L", bound=Envelope)
 
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """How one API's bodies are decoded, and where their prompts are."""
+    """How one API's bodies are decoded, and where their prompts are: at once, and in steps."""
 
-    decode: Callable[[bytes], Any]
+    decode: Callable[[Body], Any]
     prompts: Callable[[Any], tuple[Prompt, ...]]
+    decode_large: Callable[[Body | memoryview], Any]
+    prompt_steps: Callable[[Any, int], PromptSteps]
 
 
-def _reader(body: type[_B], prompts: Callable[[_B], tuple[Prompt, ...]]) -> Reader:
-    return Reader(msgspec.json.Decoder(body).decode, prompts)
+def _reader(
+    body: type[_B],
+    prompts: Callable[[_B], tuple[Prompt, ...]],
+    large: type[_L],
+    steps: Callable[[_L, int], PromptSteps],
+) -> Reader:
+    return Reader(msgspec.json.Decoder(body).decode, prompts, msgspec.json.Decoder(large).decode, steps)
 
 
-_CHAT: Final = _reader(ChatBody, chat_prompts)
-_COMPLETIONS: Final = _reader(CompletionsBody, completions_prompts)
-_RESPONSES: Final = _reader(ResponsesBody, responses_prompts)
-_MESSAGES: Final = _reader(MessagesBody, messages_prompts)
-_INPUT: Final = _reader(InputBody, input_prompts)
-_PAIRS: Final = _reader(PairsBody, pairs_prompts)
+_CHAT: Final = _reader(ChatBody, chat_prompts, LargeChat, chat_steps)
+_BATCH: Final = _reader(BatchBody, batch_prompts, LargeBatch, batch_steps)
+_COMPLETIONS: Final = _reader(CompletionsBody, completions_prompts, LargeCompletions, completions_steps)
+_RESPONSES: Final = _reader(ResponsesBody, responses_prompts, LargeResponses, responses_steps)
+_MESSAGES: Final = _reader(MessagesBody, messages_prompts, LargeMessages, messages_steps)
+_INPUT: Final = _reader(InputBody, input_prompts, LargeInput, input_steps)
+_PAIRS: Final = _reader(PairsBody, pairs_prompts, LargePairs, pairs_steps)
+_GENERATE: Final = _reader(GenerateBody, generate_prompts, GenerateBody, generate_steps)
+_TOKENIZE: Final = _reader(TokenizeBody, tokenize_prompts, LargeTokenize, tokenize_steps)
 
 READERS: Final = MappingProxyType(
     {
         Api.CHAT: _CHAT,
-        Api.CHAT_BATCH: _reader(BatchBody, batch_prompts),
+        Api.CHAT_BATCH: _BATCH,
         Api.CHAT_RENDER: _CHAT,
         Api.COMPLETIONS: _COMPLETIONS,
         Api.COMPLETIONS_RENDER: _COMPLETIONS,
@@ -69,7 +102,7 @@ READERS: Final = MappingProxyType(
         Api.CLASSIFY: _INPUT,
         Api.SCORE: _PAIRS,
         Api.RERANK: _PAIRS,
-        Api.GENERATE: _reader(GenerateBody, generate_prompts),
-        Api.TOKENIZE: _reader(TokenizeBody, tokenize_prompts),
+        Api.GENERATE: _GENERATE,
+        Api.TOKENIZE: _TOKENIZE,
     }
 )

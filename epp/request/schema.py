@@ -8,13 +8,14 @@ from typing import Annotated
 from msgspec import Meta, Raw, Struct
 
 __all__ = [
-    "BatchBody", "ChatBody", "CompletionsBody", "Envelope", "GenerateBody", "InputBody", "Message",
-    "MessagesBody", "PairsBody", "Part", "ResponsesBody", "TemplateBody", "Texts", "TokenizeBody", "Url",
+    "BatchBody", "ChatBody", "CompletionsBody", "Envelope", "GenerateBody", "InputBody", "LongMessage",
+    "LongPart", "Message", "MessagesBody", "PairsBody", "Part", "PartMembers",
+    "ResponsesBody", "TemplateBody", "Texts", "TokenId", "TokenizeBody", "Url",
 ]  # fmt: skip
 
-_TokenId = Annotated[int, Meta(ge=0, le=2**32 - 1)]
+TokenId = Annotated[int, Meta(ge=0, le=2**32 - 1)]
 
-Texts = str | list[str | _TokenId | list[_TokenId]] | None
+Texts = str | list[str | TokenId | list[TokenId]] | None
 """One text, texts, the token ids of one prompt, or those of several."""
 
 
@@ -57,6 +58,18 @@ class Message(Struct, gc=False):
     tool_calls: Raw = Raw()
 
 
+class LongMessage(Struct, gc=False):
+    """A message whose content is not decoded in one step."""
+
+    role: str | None = None
+    content: Raw = Raw()
+    name: Raw = Raw()
+    tool_call_id: Raw = Raw()
+    reasoning: Raw = Raw()
+    reasoning_content: Raw = Raw()
+    tool_calls: Raw = Raw()
+
+
 class ChatBody(TemplateBody, gc=False):
     """`/v1/chat/completions`."""
 
@@ -78,7 +91,7 @@ class CompletionsBody(Envelope, gc=False):
 class GenerateBody(Envelope, gc=False):
     """`/inference/v1/generate`: what a render route answered."""
 
-    token_ids: list[_TokenId] | None = None
+    token_ids: list[TokenId] | None = None
     features: Raw = Raw()
 
 
@@ -120,11 +133,10 @@ class MessagesBody(TemplateBody, gc=False):
     messages: list[Message] | None = None
 
 
-class Part(Struct, gc=False):
-    """A part of a message's content."""
+class PartMembers(Struct, gc=False):
+    """A part of a message's content, without its text."""
 
     type: str | None = None
-    text: str | None = None
     image_url: Raw = Raw()
     video_url: Raw = Raw()
     audio_url: Raw = Raw()
@@ -133,6 +145,18 @@ class Part(Struct, gc=False):
     audio_embeds: Raw = Raw()
     source: Raw = Raw()
     uuid: Raw = Raw()
+
+
+class Part(PartMembers, gc=False):
+    """A part of a message's content."""
+
+    text: str | None = None
+
+
+class LongPart(PartMembers, gc=False):
+    """A part that is not decoded in one step."""
+
+    text: Raw = Raw()
 
 
 class Url(Struct, gc=False):

@@ -16,9 +16,12 @@ from epp.request.schema import (
 )
 from epp.request.types import Prompt
 
-__all__ = ["completions_prompts", "generate_prompts", "input_prompts", "pairs_prompts", "tokenize_prompts"]
+__all__ = [
+    "MAX_PROMPTS", "completions_prompts", "generate_prompts", "ids_prompt", "input_prompts", "pairs_prompts",
+    "tokenize_prompts",
+]  # fmt: skip
 
-_MAX_PROMPTS: Final = 2048
+MAX_PROMPTS: Final = 2048
 
 
 def completions_prompts(body: CompletionsBody) -> tuple[Prompt, ...]:
@@ -54,7 +57,7 @@ def pairs_prompts(body: PairsBody) -> tuple[Prompt, ...]:
         left *= len(right)
     if len(left) != len(right):
         return ()
-    pairs = zip(left[:_MAX_PROMPTS], right[:_MAX_PROMPTS], strict=True)
+    pairs = zip(left[:MAX_PROMPTS], right[:MAX_PROMPTS], strict=True)
     return tuple(_pair(one, other) for one, other in pairs)
 
 
@@ -63,7 +66,7 @@ def _texts(body: Envelope, texts: Texts) -> tuple[Prompt, ...]:
     out.value("add_special_tokens", body.add_special_tokens)
     arguments = out.finish()
     try:
-        return tuple(_prompt(arguments, item) for item in _elements(texts)[:_MAX_PROMPTS] if item)
+        return tuple(_prompt(arguments, item) for item in _elements(texts)[:MAX_PROMPTS] if item)
     except TypeError:  # ids beside texts or beside lists of ids: no documented form
         return ()
 
@@ -71,7 +74,12 @@ def _texts(body: Envelope, texts: Texts) -> tuple[Prompt, ...]:
 def _prompt(arguments: bytes, item: str | list[int]) -> Prompt:
     if isinstance(item, str):
         return Prompt(arguments + item.encode())
-    return Prompt(array("I", item).tobytes(), token_ids=True)
+    return ids_prompt(item)
+
+
+def ids_prompt(ids: list[int]) -> Prompt:
+    """Token ids stand alone, four bytes each."""
+    return Prompt(array("I", ids).tobytes(), token_ids=True)
 
 
 def _elements(texts: Texts) -> list[Any]:

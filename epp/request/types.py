@@ -4,7 +4,10 @@ import enum
 
 import msgspec
 
-__all__ = ["Api", "InferenceRequest", "Prompt"]
+__all__ = ["Api", "Body", "InferenceRequest", "Prompt"]
+
+Body = bytes | bytearray
+"""A body; a large one was collected in place."""
 
 
 class Api(enum.StrEnum):
@@ -50,7 +53,7 @@ class Prompt(msgspec.Struct, frozen=True):
     otherwise it is canonical text, and bytes per token are learned.
     """
 
-    data: bytes
+    data: Body
     token_ids: bool = False
 
 

@@ -571,7 +571,7 @@ def test_usage_without_an_answer_length_teaches_bytes_per_token_alone():
 
 
 def test_the_time_of_preparing_leaves_out_what_happened_between_its_steps():
-    ticks = iter(range(1000))
+    ticks = iter(range(10_000))
     config = Pool().config.replace("blockSize: 64", "blockSize: 64, maxPrefixTokensToMatch: 0")
     pool = Pool(n=1, config=config, options=CoreOptions(seed=7, timer=ticks.__next__))
     exchange = pool.director.open(RequestHead("r", "POST", "/v1/completions"), 1.0)
@@ -581,7 +581,7 @@ def test_the_time_of_preparing_leaves_out_what_happened_between_its_steps():
         for _ in range(100):
             next(ticks)
 
-    assert exchange.prepare_s < 20
+    assert exchange.prepare_s < 40
 
 
 def test_of_many_prompts_the_first_64_are_looked_up_and_the_others_are_text_without_blocks():
@@ -601,4 +601,5 @@ def test_between_long_prompts_of_a_batch_others_have_their_turn():
     body = json.dumps({"model": "m", "prompt": ["a" * 200_000] * 12}).encode()
     exchange = pool.director.open(RequestHead("r", "POST", "/v1/completions"), 1.0)
 
-    assert len(list(pool.director.prepare(exchange, body, 1.0))) == 2 + 2  # reading; hashing 2.4 MB
+    # Receiving; counting elements, decoding and writing 2.4 MB; hashing as much.
+    assert len(list(pool.director.prepare(exchange, body, 1.0))) == 1 + (3 + 1 + 2) + 2

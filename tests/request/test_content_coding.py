@@ -1,12 +1,13 @@
 """Content codings of a request body."""
 
 import gzip
+import random
 import zlib
 
 import pytest
 
 from epp.errors import BadRequestError, PayloadTooLargeError, UnsupportedEncodingError
-from epp.request import decode_body
+from epp.request import decode_body, decode_steps
 
 PLAIN = b'{"model":"m","prompt":"' + b"abc" * 100 + b'"}'
 LIMIT = 1000
@@ -39,6 +40,15 @@ def test_codings_are_undone_from_the_last_one_applied():
 
 def test_the_members_of_a_gzip_body_are_joined():
     assert decode_body("gzip", gzip.compress(b'{"a":') + gzip.compress(b"1}"), LIMIT) == b'{"a":1}'
+
+
+@pytest.mark.parametrize("coding, compress", [("gzip", gzip.compress), ("deflate", zlib.compress)])
+def test_a_large_body_is_undone_a_mebibyte_at_a_time(coding, compress):
+    plain = random.Random(1).randbytes(3 << 20) + bytes(9 << 20)  # the worst and the best to compress
+    steps = decode_steps(coding, compress(plain), 16 << 20)
+
+    assert len(list(steps)) == 11
+    assert decode_body(coding, compress(plain), 16 << 20) == plain
 
 
 def test_more_than_sixteen_gzip_members_are_refused():
