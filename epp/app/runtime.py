@@ -140,6 +140,7 @@ class Runtime:
             lambda: self.core,
             self.clock,
             leads=lambda: self.election is None or self.election.leading,
+            takes_over=self.settings.record is None,  # a replay begins with nothing
         )
 
     def _build_observers(self) -> Observers:
@@ -321,9 +322,9 @@ class Runtime:
             clock=self.clock,
             access=self.guards.access,
             readiness=self._readiness,
-            metrics=self.observers.metrics.render_slices,
+            metrics=self.observers.render_metrics,
             metrics_content_type=self.observers.metrics_content_type,
-            decisions=self.observers.decisions,
+            decisions=self.observers,
             configuration=self._configuration,
             max_request_bytes=self.settings.max_request_bytes,
             version=__version__,

@@ -54,14 +54,19 @@ class WarmStart:
         clock: Clock,
         *,
         leads: Callable[[], bool] = lambda: True,
+        takes_over: bool = True,
     ) -> None:
-        """`core` is the one in effect; while `leads` says False, another replica serves."""
+        """`core` is the one in effect; while `leads` says False, another replica serves.
+
+        Without `takes_over` it starts cold, and only saves.
+        """
         self._settings = settings
         self._folder = Path(settings.dir or ".")
         self._core = core
         self._clock = clock
         self._leads = leads
         self._led = False
+        self._takes_over = takes_over
         self._saved: Saved | None = None
         self._pending: dict[str, SavedEndpoint] = {}  # those of `_saved` that have not been seen yet
         self._loaded_at = 0.0
@@ -128,7 +133,7 @@ class WarmStart:
 
     async def _follow_leadership(self) -> None:
         leads = self._leads()
-        if leads and not self._led:
+        if leads and not self._led and self._takes_over:
             await self._load()
         self._led = leads
 
