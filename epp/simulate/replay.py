@@ -26,6 +26,7 @@ from epp.errors import EppError
 from epp.recording import events as e
 from epp.recording.folding import Unfolder
 from epp.recording.recorded import numbers_of
+from epp.request.rewrites import Rewrite
 from epp.request.types import InferenceRequest
 from epp.scheduling.contracts import Decision
 
@@ -33,7 +34,7 @@ __all__ = ["Difference", "Replay", "ReplayError", "recorded_configs"]
 
 _MOST_DIFFERENCES: Final = 20
 _MOST_ENDED: Final = 1_000  # requests: a late word about one that has ended may follow
-_FIELDS: Final = EndpointMetrics.__slots__
+_FIELDS: Final = EndpointMetrics.__struct_fields__
 _WHERE: Final = ("endpoint", "error", "following")
 
 
@@ -141,6 +142,8 @@ class Replay:
             replay_safe=event.replay_safe,
             stored_response=event.stored_response,
         )
+        if event.target:
+            exchange.rewrite = Rewrite(event.model, event.target, "")
         chains = self._chains(event)
         # The name was resolved before a long prompt was hashed; what it stands for may be gone since.
         with suppress(EppError):
