@@ -25,6 +25,7 @@ __all__ = [
 
 _DEFAULT_PATH: Final = b"/v1/completions"  # the Go picker's, for a head without one
 _HOPS: Final = "x-forwarded-for"
+_STATUSES: Final = range(100, 600)  # RFC 9110, section 15: others are invalid
 
 
 class Line(NamedTuple):
@@ -107,7 +108,8 @@ def response_mutation(
 def status_of(headers: Headers) -> int | None:
     """The status of an answer's head; None where it has none that is one."""
     value = value_of(headers, b":status") or value_of(headers, b"status") or b""
-    return int(value) if len(value) == 3 and value.isdigit() else None
+    status = int(value) if len(value) == 3 and value.isdigit() else 0
+    return status if status in _STATUSES else None
 
 
 def value_of(headers: Headers, wanted: bytes) -> bytes | None:
