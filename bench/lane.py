@@ -1,10 +1,10 @@
 """What a request, and a chunk of a stream, costs in the fast lane without sockets and kernel.
 
-    python bench/lane.py [--bytes 1000] [--requests 500] [--batches 40] [--profile]
+    python bench/lane.py [--bytes 1000] [--requests 500] [--batches 40] [--profile] [--record]
 
 The real protocol, relay, director, observers and upstream client of one process; clients and endpoints are
 transports in memory. CPU time of the process in the best batch: neighbours make others slower. --profile
-prints the functions that cost most instead.
+prints the functions that cost most instead; --record puts the run on record, as `epp serve --record`.
 """
 
 import argparse
@@ -72,8 +72,8 @@ class Wire(asyncio.Transport):
 class Lane:
     """A router with four endpoints in memory."""
 
-    def __init__(self, log: str) -> None:
-        settings = Settings()
+    def __init__(self, log: str, record: str | None = None) -> None:
+        settings = Settings(record=record)
         settings = replace(settings, access_log=replace(settings.access_log, file=log))
         self.runtime = runtime = Runtime(settings, load_config(CONFIG.read_text()))
         runtime.observers.start()
@@ -144,7 +144,8 @@ def best_us(run: Callable[[int], None], count: int, batches: int) -> float:
 
 
 async def measure(options: argparse.Namespace, log: str) -> None:
-    lane = Lane(log)
+    record = f"{log}.rec" if options.record else None
+    lane = Lane(log, record)
     await lane.listener.refresh_date()
     clients = [lane.client() for _ in range(CLIENTS)]
     bodies = requests(options.bytes)
@@ -173,6 +174,15 @@ async def measure(options: argparse.Namespace, log: str) -> None:
 
         print(f"chunk of a stream: {best_us(stream, 5 * options.requests, options.batches):.2f} µs")
     lane.runtime.observers.stop()
+    if record is not None:
+        lane.runtime.recording.stop()
+        await asyncio.to_thread(tell_size, Path(record))
+
+
+def tell_size(record: Path) -> None:
+    """Of a recording, which goes then."""
+    print(f"on record: {record.stat().st_size / 1e6:.1f} MB")
+    record.unlink()
 
 
 def main() -> None:
@@ -181,6 +191,7 @@ def main() -> None:
     parser.add_argument("--requests", type=int, default=500, help="in a batch (%(default)s)")
     parser.add_argument("--batches", type=int, default=40, help="of which the best counts (%(default)s)")
     parser.add_argument("--profile", action="store_true", help="print the functions that cost most")
+    parser.add_argument("--record", action="store_true", help="put the run on record")
     options = parser.parse_args()
     with tempfile.NamedTemporaryFile() as log:
         uvloop.run(measure(options, log.name))

@@ -27,6 +27,8 @@ from epp.endpoints.slow_start import SlowStart
 from epp.endpoints.table import EndpointTable
 from epp.flow.admission import Admission, Objective
 from epp.prefix import PrefixIndex
+from epp.recording.recorded import RecordedDirector, RecordedUpkeep
+from epp.recording.tape import Tape
 from epp.scheduling.contracts import BuildContext, Filter
 from epp.scheduling.profile import SchedulingProfile
 from epp.scheduling.registry import PluginKind, Registry
@@ -92,8 +94,9 @@ def compose(
     shadow: EffectiveConfig | None = None,
     observers: Sequence[Callable[[RequestRecord], None]] = (),
     registry: Registry | None = None,
+    tape: Tape | None = None,
 ) -> Core:
-    """Build a core; nothing is shared between two of them."""
+    """Build a core; nothing is shared between two of them. What happens to it is put on `tape`."""
     options = options or CoreOptions()
     index, ledger, tally = PrefixIndex(), Ledger(), ShadowTally()
     table = EndpointTable(ledger, on_incarnation_end=index.drop, can_reuse=lambda slot: not index.busy(slot))
@@ -116,11 +119,27 @@ def compose(
         shadow=_shadow(build.beside(shadow), shadow_views, tally, options),
         claims=Claims(index, (*views, *shadow_views), ledger),
     )
-    director = Director(
-        state, timer=options.timer, retry=options.retry, limits=options.limits, observers=observers
-    )
-    upkeep = Upkeep(director, options.staleness_s)
+    director, upkeep = _directors(state, options, observers, tape)
     return Core(config, table, director, upkeep, options, tuple(build.warnings), shadow, tally)
+
+
+def _directors(
+    state: State,
+    options: CoreOptions,
+    observers: Sequence[Callable[[RequestRecord], None]],
+    tape: Tape | None,
+) -> tuple[Director, Upkeep]:
+    arguments: dict[str, Any] = {
+        "timer": options.timer,
+        "retry": options.retry,
+        "limits": options.limits,
+        "observers": observers,
+    }
+    if tape is None:
+        director = Director(state, **arguments)
+        return director, Upkeep(director, options.staleness_s)
+    director = RecordedDirector(tape, state, **arguments)
+    return director, RecordedUpkeep(tape, director, options.staleness_s)
 
 
 def recompose(

@@ -1,12 +1,14 @@
 """Certificates made for one test, as files."""
 
+import asyncio
 import ssl
 from dataclasses import dataclass
 from pathlib import Path
 
+import httpx
 import trustme
 
-__all__ = ["Authority", "Pair"]
+__all__ = ["Authority", "Pair", "serial"]
 
 
 @dataclass(frozen=True)
@@ -73,3 +75,13 @@ def _serial(pem: bytes) -> int:
     from cryptography import x509
 
     return x509.load_pem_x509_certificate(pem).serial_number
+
+
+async def serial(url: str, context: ssl.SSLContext) -> int:
+    """Of the certificate that a new connection sees."""
+    address = httpx.URL(url)
+    _, writer = await asyncio.open_connection(address.host, address.port, ssl=context)
+    try:
+        return int(writer.get_extra_info("ssl_object").getpeercert()["serialNumber"], 16)
+    finally:
+        writer.transport.abort()

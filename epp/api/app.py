@@ -26,8 +26,10 @@ def create_control_app(ports: Ports, relayed: Sequence[RelayedRoute] = ()) -> Fa
     app.include_router(pick.router(ports))
 
     @app.get("/metrics", tags=["metrics"])
-    async def metrics() -> StreamingResponse:
+    async def metrics(request: Request) -> StreamingResponse:
         """Prometheus text; see docs/metrics.md."""
+        if ports.admit_metrics is not None:
+            await ports.admit_metrics(request.headers.raw)
         return StreamingResponse(sliced(ports.metrics()), media_type=ports.metrics_content_type)
 
     app.exception_handler(EppError)(_render)

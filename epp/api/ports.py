@@ -1,6 +1,6 @@
 """What the control surface shows, handed in by the composition root."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -9,6 +9,8 @@ from epp.clock import Clock
 from epp.director.director import Director
 
 __all__ = ["DecisionLog", "Ports", "Readiness"]
+
+Headers = Iterable[tuple[bytes, bytes]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +34,8 @@ class DecisionLog(Protocol):
 class Ports:
     """Everything the routes read. `metrics` yields the page in slices of bounded work.
 
-    `private`: details of the pool are for those who may see receipts.
+    `private`: details of the pool are for those who may see receipts. `admit_metrics` judges who asks for the
+    page, given the headers, and raises EppError for those who may not; None: everybody may.
     """
 
     director: Director
@@ -46,3 +49,4 @@ class Ports:
     max_request_bytes: int
     version: str
     private: bool = False
+    admit_metrics: Callable[[Headers], Awaitable[None]] | None = None

@@ -2,6 +2,7 @@
 
 import datetime as dt
 from collections.abc import Callable
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -19,9 +20,11 @@ if TYPE_CHECKING:
     from epp.gateway.certificates import KeyPair
     from epp.gateway.server import GatewayServer
 
-__all__ = ["build_gateway", "closed_through_gateway"]
+__all__ = ["build_gateway", "closed_through_gateway", "remembered"]
 
 _FILES: Final = "grpc.certPath"
+_KNOWN_PATHS: Final = 512  # that are remembered, if they are not longer than
+_PATH_LENGTH: Final = 128
 _EXPLAIN: Final = (b"x-epp-explain", b"1")
 
 
@@ -64,7 +67,7 @@ def _build(runtime: Runtime) -> "GatewayServer":
         now=runtime.clock.monotonic,
         new_request_id=new_request_id,
         budget=runtime.relay.around.budget,
-        closed=closed_through_gateway(settings),
+        closed=remembered(closed_through_gateway(settings)),
         explain=_explainer(runtime),
         verifies_served=lambda: any(p.type == SERVED_VERIFIER for p in runtime.core.config.plugins),
         gate=guards.gate,
@@ -89,6 +92,12 @@ def closed_through_gateway(settings: Settings) -> Callable[[str], str]:
         return "" if is_open(settings.path_rules, path) else "this route is closed here"
 
     return closed
+
+
+def remembered(closed: Callable[[str], str]) -> Callable[[str], str]:
+    """The same, asked once for each of the few paths that most requests have."""
+    known = lru_cache(_KNOWN_PATHS)(closed)
+    return lambda path: known(path) if len(path) <= _PATH_LENGTH else closed(path)
 
 
 def _explainer(runtime: Runtime) -> Callable[[Exchange, Headers], str | None]:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Final
 
+from epp.app.metrics_access import MetricsAccess
 from epp.clock import Clock
 from epp.config import KubernetesSettings, Settings
 from epp.config.kubernetes_settings import ports_of
@@ -19,9 +20,10 @@ from epp.discovery.kubernetes.api import ApiClient, Resource
 from epp.discovery.kubernetes.follower import FollowPolicy
 from epp.discovery.kubernetes.lease import LeaderElection, lease_name
 from epp.discovery.kubernetes.members import Members
+from epp.discovery.kubernetes.reviews import Reviewer
 from epp.discovery.kubernetes.source import KubernetesSource, PoolName, Surroundings
 
-__all__ = ["kubernetes_source", "leader_election", "namespace_of"]
+__all__ = ["kubernetes_source", "leader_election", "metrics_access", "namespace_of"]
 
 logger = logging.getLogger("epp.discovery")
 
@@ -86,6 +88,13 @@ def leader_election(settings: Settings, clock: Clock) -> LeaderElection | None:
         pause=pause,
         on_change=lambda change: logger.info("leader election: %s", change),
     )
+
+
+def metrics_access(settings: KubernetesSettings, clock: Clock) -> MetricsAccess | None:
+    """What asks the API server who may read /metrics, None where nobody is asked."""
+    if not settings.metrics_auth:
+        return None
+    return MetricsAccess(Reviewer(lambda: _client(settings), clock), clock)
 
 
 def _client(settings: KubernetesSettings) -> ApiClient:

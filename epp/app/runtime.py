@@ -14,7 +14,7 @@ from epp.app.changes import reload_state, shadow_state, source_states
 from epp.app.files import Configurations
 from epp.app.front_door import FrontDoor, admin_door
 from epp.app.guards import ENDPOINT_KEY, ENDPOINT_TLS, bearer, build_guards
-from epp.app.kubernetes import leader_election
+from epp.app.kubernetes import leader_election, metrics_access
 from epp.app.observers import Observers
 from epp.app.open_files import open_files_limit
 from epp.app.options import (
@@ -25,9 +25,11 @@ from epp.app.options import (
     upstream_settings,
 )
 from epp.app.readiness import readiness
+from epp.app.recording import Recording, recorded_options
 from epp.app.reload import ConfigReload
 from epp.app.routes import relayed_routes
 from epp.app.sources import PoolSources
+from epp.app.warm_start import WarmStart
 from epp.app.watched import WatchedFiles
 from epp.clock import Clock, SystemClock
 from epp.compose import Core, compose, recompose
@@ -48,6 +50,7 @@ logger = logging.getLogger("epp")
 
 _TICK_S = 0.05
 _SWEEP_PAUSE_S = 0.001
+_HAND_OVER_S = 1.0
 
 
 class Runtime:
@@ -73,7 +76,10 @@ class Runtime:
         self.clock = clock or SystemClock()
         self.proxy_settings = proxy_settings(settings)
         told = (log_shadow_failures(self.clock), log_dropped_headers(self.clock))
-        self.core = compose(config, core_options(settings, *told), shadow=shadow)
+        options = recorded_options(settings, core_options(settings, *told))
+        configurations = Configurations(config, shadow)
+        self.recording = Recording(settings, configurations, options, self.clock.wall())
+        self.core = compose(config, options, shadow=shadow, tape=self.recording.tape)
         self.files = WatchedFiles()
         self.guards = build_guards(settings, self.files)
         upstream = upstream_settings(settings, self.guards.endpoint_tls)
@@ -82,18 +88,8 @@ class Runtime:
         self.files.on_change(ENDPOINT_KEY, self._use_endpoint_key)
         self.relay = self._build_relay()
         self._alarm = Alarm()
-        self.reload = ConfigReload(
-            settings, Configurations(config, shadow), self._apply, self._alarm.new_pause()
-        )
-        self.observers = Observers(
-            settings,
-            self.core,
-            self.relay,
-            self.clock,
-            changes=self._changes(),
-            files=self.files,
-            gate=self.guards.gate,
-        )
+        self.reload = ConfigReload(settings, configurations, self._apply, self._alarm.new_pause())
+        self.observers = self._build_observers()
         # A pool of its own: a limit on connections for requests must not blind the scorers.
         self.probe_pool = UpstreamPool(replace(upstream, max_connections_per_origin=0))
         self.sources = PoolSources(
@@ -106,7 +102,10 @@ class Runtime:
             key=self.guards.endpoint_key,
         )
         self.election = leader_election(settings, self.clock)
+        self.warm_start = self._build_warm_start()
+        self.metrics_access = metrics_access(settings.kubernetes, self.clock)
         self.draining = False
+        self._handing_over: asyncio.Task[None] | None = None
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._failed: dict[str, str] = {}
         self.control = create_control_app(self._ports(), relayed_routes(settings.path_rules))
@@ -133,6 +132,27 @@ class Runtime:
             credentials=self.guards.credentials,
         )
 
+    def _build_warm_start(self) -> WarmStart | None:
+        if self.settings.state.dir is None:
+            return None
+        return WarmStart(
+            self.settings.state,
+            lambda: self.core,
+            self.clock,
+            leads=lambda: self.election is None or self.election.leading,
+        )
+
+    def _build_observers(self) -> Observers:
+        return Observers(
+            self.settings,
+            self.core,
+            self.relay,
+            self.clock,
+            changes=self._changes(),
+            files=self.files,
+            gate=self.guards.gate,
+        )
+
     def attach_to(self, door: FrontDoor) -> None:
         """Serve what comes through `door`."""
         door.attach(
@@ -151,6 +171,9 @@ class Runtime:
             logger.warning("security: %s", warning)
         await self.sources.start()
         self._spawn("upkeep", self._upkeep())
+        if self.warm_start is not None:
+            await self.warm_start.start()
+            self._spawn("warm start", self.warm_start.run())
         if self.reload.follows:
             self._spawn("reload", self.reload.run())
         if self.files.states:
@@ -176,20 +199,34 @@ class Runtime:
         """Fail readiness; the server lets what is in flight end."""
         if not self.draining:
             self.draining = True
-            if self.election is not None:
-                self.election.give_back()
+            self._handing_over = asyncio.create_task(self._hand_over())
             logger.info("draining", extra={"in_flight": self.relay.in_flight})
+
+    async def _hand_over(self) -> None:
+        """Save what was learned, so that whoever leads next finds it; then let another one lead."""
+        if self.warm_start is not None:
+            # Not cancelled when time is up: the last save waits for it.
+            await asyncio.wait({asyncio.create_task(self.warm_start.save())}, timeout=_HAND_OVER_S)
+        if self.election is not None:
+            self.election.give_back()
 
     async def stop(self) -> None:
         """End everything that `start` began."""
-        if self.election is not None and self.draining:
-            await self.election.given_back()
+        if self._handing_over is not None:
+            await self._handing_over
+            if self.election is not None:
+                await self.election.given_back()
+            elif self.warm_start is not None:
+                await self.warm_start.save()  # with what came while draining
         for task in self._tasks.values():
             task.cancel()
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
         await self.sources.stop()
+        if self.metrics_access is not None:
+            await self.metrics_access.close()
         await self.probe_pool.close()
         await self.pool.close()
+        self.recording.stop()
         logger.info("epp stopped")
         self.observers.stop()
 
@@ -232,6 +269,7 @@ class Runtime:
         except ConfigError:
             await self.sources.use(self.core.config)
             raise
+        self.recording.configured(wanted)
         self.observers.reconfigure(self.core)
         self._log_warnings()
 
@@ -241,6 +279,7 @@ class Runtime:
             sources=lambda: source_states(self.sources.reports()),
             reload=lambda: reload_state(self.reload.report()),
             shadow=lambda: shadow_state(self.core),
+            state=lambda: self.warm_start.report() if self.warm_start is not None else None,
         )
 
     def _readiness(self) -> Readiness:
@@ -289,6 +328,7 @@ class Runtime:
             max_request_bytes=self.settings.max_request_bytes,
             version=__version__,
             private=self.guards.gate is not None,
+            admit_metrics=self.metrics_access.admit if self.metrics_access is not None else None,
         )
 
     async def _upkeep(self) -> None:

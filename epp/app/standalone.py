@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import ipaddress
 import logging
-import os
 import signal
 import socket
 import tempfile
@@ -16,8 +15,8 @@ from typing import Final, cast
 import uvloop
 from uvicorn._types import ASGIApplication
 
-from epp.app.gateway import closed_through_gateway
-from epp.app.guards import ADMIN_TLS
+from epp.app.gateway import closed_through_gateway, remembered
+from epp.app.guards import ADMIN_TLS, LISTENER_TLS
 from epp.app.lanes import POOL_PATHS, Lane, lane_of
 from epp.app.runtime import Runtime
 from epp.app.server import Started, listening, url_of
@@ -123,7 +122,7 @@ class _Gateway:
         self._directory = directory
         self._checks = Checks(_surroundings(runtime))
         self._envoy = EnvoyProcess(
-            options.program, directory, concurrency=options.concurrency, on_line=self._checks.ended
+            options.program, directory, concurrency=options.concurrency, on_lines=self._checks.ended
         )
         self._topology: object = None
         self._draining = asyncio.Event()
@@ -145,9 +144,11 @@ class _Gateway:
         control = _unix_socket(self._directory / "control.sock")
         server = self._server()
         self._runtime.files.on_change(ADMIN_TLS, server.use_admin_tls)
+        self._runtime.files.on_change(LISTENER_TLS, self._tell_certificate)
         tasks = [asyncio.create_task(server.serve([control], [admin])), asyncio.create_task(self._follow())]
         try:
             self._tell_endpoints()
+            await self._tell_certificate()
             await self._envoy.start(bootstrap(_options(self._runtime.settings, str(self._directory))))
             await self._announce(admin, on_started)
             await self._until_drained()
@@ -209,6 +210,13 @@ class _Gateway:
                 self._tell_endpoints()
             await asyncio.sleep(_TICK_S)
 
+    async def _tell_certificate(self, _checked: object = None) -> None:
+        """Tell Envoy the certificate for clients, which the runtime has found to be one."""
+        tls = self._runtime.settings.tls
+        if tls.cert is not None and tls.key is not None:
+            key = await asyncio.to_thread(Path(tls.key).read_bytes)
+            self._envoy.write_certificate(key, await asyncio.to_thread(Path(tls.cert).read_bytes))
+
     def _tell_endpoints(self) -> None:
         pool = self._runtime.core.table.pool
         known = [(e.address, e.draining) for e in pool.endpoints if _is_ip(e.spec.host)]
@@ -224,6 +232,7 @@ def _surroundings(runtime: Runtime) -> CheckSurroundings:
         new_request_id=new_request_id,
         closed=_closed(runtime.settings),
         least=runtime.settings.retry.max_executions,
+        max_requests=runtime.settings.max_requests,
         gate=runtime.guards.gate,
         credentials=runtime.guards.credentials,
     )
@@ -237,7 +246,7 @@ def _closed(settings: Settings) -> Callable[[str], str]:
             return "this route is served on the admin port"
         return through_gateway(path)
 
-    return closed
+    return remembered(closed)
 
 
 def _options(settings: Settings, directory: str) -> BootstrapOptions:
@@ -248,8 +257,7 @@ def _options(settings: Settings, directory: str) -> BootstrapOptions:
         directory=directory,
         max_body_bytes=settings.max_request_bytes,
         control_paths=sorted(POOL_PATHS),
-        cert=settings.tls.cert and os.path.abspath(settings.tls.cert),  # noqa: PTH100  no links resolved
-        key=settings.tls.key and os.path.abspath(settings.tls.key),  # noqa: PTH100
+        tls=settings.tls.cert is not None,
         min_tls=settings.tls.min_version,
         retries=settings.retry.max_executions - 1,
         expose_endpoint=settings.receipts.expose_endpoint,

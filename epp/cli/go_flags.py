@@ -86,9 +86,7 @@ _FLAGS: Final[dict[str, _Flag]] = {
     "tls-cipher-suites": _dropped("gRPC's own are used"),
     "tracing": _switch("no traces are sent", "false"),
     "enable-pprof": _switch("there is no profiling endpoint", "true", "false"),
-    "metrics-endpoint-auth": _switch(
-        "the metrics port asks nobody who they are; use apiKeys.metrics or adminTls.clientCa", "false"
-    ),
+    "metrics-endpoint-auth": _renamed("--metrics-endpoint-auth", _Kind.SWITCH),
     "metrics-client-ca-file": _dropped("use adminTls.clientCa", refused=True),
     "metrics-cert-dir": _dropped("use adminTls.cert and adminTls.key", refused=True),
     "allow-experimental-plugins": _switch("no plugin needs leave", "true", "false"),

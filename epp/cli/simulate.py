@@ -7,7 +7,9 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -22,6 +24,7 @@ from epp.simulate.inputs import override, read_fleet, read_workload, read_yaml, 
 from epp.simulate.outcome import Outcome, RequestRow, Slo
 from epp.simulate.progress import ProgressLine
 from epp.simulate.reference import REFERENCES, run_reference
+from epp.simulate.replayed import replay_file, replayed_as_json, replayed_as_text
 from epp.simulate.report import (
     cells_as_json,
     cells_as_text,
@@ -44,8 +47,11 @@ examples:
   epp simulate --fleet F --workload W --sweep fleet.cpuBlocks=0,41000 --sweep workload.speed=1,1.4
       every combination
 
+  epp simulate --replay run.rec
+      what a router decided, decided again: says whether every pick and every score came out equal
+
 --config and --compare take the path of an EndpointPickerConfig, or the name of a shipped policy.
-exit codes: 0 done; 2 an input cannot be used
+exit codes: 0 done; 1 a replay decided otherwise, or its recording is not whole; 2 an input cannot be used
 """
 
 
@@ -64,7 +70,8 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     what.add_argument("--reference", choices=sorted(REFERENCES), help="a published benchmark to reproduce")
     what.add_argument("--fleet", metavar="FILE", help="servers: model, GPU, blocks, offload, failures")
     what.add_argument("--workload", metavar="FILE", help="requests: shared-prefix, conversations or trace")
-    what.add_argument("--config", metavar="NAME", default="default", help="configuration (%(default)s)")
+    what.add_argument("--config", metavar="NAME", help="configuration (default; that of a recording)")
+    what.add_argument("--replay", metavar="FILE", help="a recording of epp serve --record to decide again")
     what.add_argument("--compare", nargs=2, metavar=("A", "B"), help="two configurations in place of one")
     what.add_argument(
         "--sweep",
@@ -98,8 +105,10 @@ def run(arguments: argparse.Namespace) -> int:
     """Print the result."""
     if arguments.reference:
         return _reference(arguments)
+    if arguments.replay:
+        return _replay(arguments)
     if not (arguments.fleet and arguments.workload):
-        raise _fault("--fleet", "give --reference, or both --fleet and --workload")
+        raise _fault("--fleet", "give --reference, --replay, or both --fleet and --workload")
     return _experiment(arguments)
 
 
@@ -114,6 +123,17 @@ def _reference(arguments: argparse.Namespace) -> int:
     progress.close()
     sys.stdout.write(cells_as_json(cells) if arguments.format == "json" else cells_as_text(cells))
     return 0
+
+
+def _replay(arguments: argparse.Namespace) -> int:
+    with ExitStack() as stack:
+        observe = None
+        if arguments.decisions:
+            observe = partial(_write_decision, stack.enter_context(_written(arguments.decisions)))
+        config = load_config_or_policy(arguments.config) if arguments.config else None
+        told = replay_file(Path(arguments.replay), config, observe)
+    sys.stdout.write(replayed_as_json(told) if arguments.format == "json" else replayed_as_text(told))
+    return 1 if told.different or not told.complete else 0
 
 
 def _experiment(arguments: argparse.Namespace) -> int:
@@ -144,7 +164,7 @@ def _scenarios(arguments: argparse.Namespace) -> list[Scenario]:
     """Every configuration, combination and seed, in this order."""
     fleet = read_yaml(Path(arguments.fleet), "--fleet")
     workload = read_yaml(Path(arguments.workload), "--workload")
-    policies = list(dict.fromkeys(arguments.compare or [arguments.config]))
+    policies = list(dict.fromkeys(arguments.compare or [arguments.config or "default"]))
     found = []
     for policy, changes in itertools.product(policies, _combinations(arguments.sweep)):
         raw = {"fleet": fleet, "workload": workload, "config": policy}
@@ -189,9 +209,16 @@ def _write_files(
 
 
 def _write(path: str, write: Callable[[TextIO], Any]) -> None:
+    with _written(path) as file:
+        write(file)
+
+
+@contextmanager
+def _written(path: str) -> Iterator[TextIO]:
+    """A file to write to, whose faults are told as those of an input."""
     try:
         with Path(path).open("w", encoding="utf-8", newline="") as file:
-            write(file)
+            yield file
     except OSError as error:
         raise _fault("output", f"{path}: {error.strerror or error}") from None
 
@@ -208,21 +235,24 @@ def _write_rows(file: TextIO, outcomes: dict[str, list[Outcome]]) -> None:
 
 def _write_decisions(file: TextIO, scenario: Scenario) -> None:
     """The first run once more, told by its observer."""
-
-    def observe(record: RequestRecord) -> None:
-        decision = record.decision
-        if decision is None:
-            return
-        picked = next(e for e in decision.primary.candidates if e.address == record.endpoint)
-        shown = {
-            "request": record.request_id,
-            "arrived_s": round(record.arrived, 6),
-            "first_token_s": None if record.first_byte_at is None else round(record.first_byte_at, 6),
-            **render(decision, picked),
-        }
-        file.write(json.dumps(shown) + "\n")
-
+    observe = partial(_write_decision, file)
     fleet, events = read_fleet(scenario.fleet)
     workload = workload_of(read_workload(scenario.workload), scenario.seed)
     config = load_config_or_policy(scenario.policy)
     simulate(fleet, config, workload, seed=scenario.seed, events=events, observer=observe)
+
+
+def _write_decision(file: TextIO, record: RequestRecord) -> None:
+    """Nothing for a request that was refused, or that somebody else was picked for."""
+    decision = record.decision
+    candidates = decision.primary.candidates if decision is not None else ()
+    picked = next((e for e in candidates if e.address == record.endpoint), None)
+    if decision is None or picked is None:
+        return
+    shown = {
+        "request": record.request_id,
+        "arrived_s": round(record.arrived, 6),
+        "first_token_s": None if record.first_byte_at is None else round(record.first_byte_at, 6),
+        **render(decision, picked),
+    }
+    file.write(json.dumps(shown) + "\n")

@@ -14,9 +14,10 @@ from epp.config.leaf import Secret
 from epp.config.load import load_config
 from epp.config.settings import Settings
 from epp.config.settings_load import load_settings
+from epp.config.state_settings import StateSettings
 
 __all__ = [
     "EffectiveConfig", "Extracted", "KubernetesSettings", "PluginInstance", "Profile", "Secret", "Settings",
-    "View", "WeightedScorer", "add_settings_flags", "builtin_config", "extract_config",
+    "StateSettings", "View", "WeightedScorer", "add_settings_flags", "builtin_config", "extract_config",
     "load_any_config", "load_config", "load_settings",
 ]  # fmt: skip

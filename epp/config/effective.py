@@ -4,7 +4,7 @@ import dataclasses
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from epp.config.units import format_duration
@@ -105,6 +105,7 @@ class EffectiveConfig:
         source: name of the file.
         hash: 16 hex digits over everything that decides (not over order, names of files or comments).
         discovery: endpoints that come from a file; None: the file says nothing of endpoints.
+        text: what it was loaded from.
     """
 
     plugins: tuple[PluginInstance, ...]
@@ -118,6 +119,7 @@ class EffectiveConfig:
     source: str
     hash: str
     discovery: FileDiscovery | None = None
+    text: str = field(default="", compare=False, repr=False)
 
 
 def parameter_values(parameters: Any) -> dict[str, Any]:

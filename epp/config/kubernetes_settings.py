@@ -62,6 +62,14 @@ class KubernetesSettings:
             "Of several replicas only the one is ready that holds the Lease epp-NAMESPACE-POOL.llm-d.ai.",
         ),
     )
+    metrics_auth: bool = field(
+        default=False,
+        metadata=rules(
+            "Ask the API server whose the bearer token of a request for /metrics is, and whether it may get "
+            "/metrics.",
+            alias="--metrics-endpoint-auth",
+        ),
+    )
     resync_interval_s: float = field(
         default=300.0,
         metadata=rules("Longest time between two complete lists of what is watched.", minimum=1.0),
@@ -94,6 +102,9 @@ def kubernetes_contradictions(values: Mapping[str, Any]) -> Iterator[ConfigProbl
     """Rules over more than one setting, and the ports."""
     if values["kubernetes.pool"] is not None and values["kubernetes.selector"] is not None:
         yield ConfigProblem("kubernetes.selector", "is given beside kubernetes.pool", "keep one of them")
+    if values["kubernetes.metricsAuth"] and values["apiKeys.metrics"]:
+        message = "is given beside apiKeys.metrics, and a request has one bearer token"
+        yield ConfigProblem("kubernetes.metricsAuth", message, "keep one of them")
     try:
         ports_of(values["kubernetes.ports"])
     except ValueError as error:

@@ -1,5 +1,6 @@
 """From text to the effective picker configuration, or to everything that is wrong with it."""
 
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Final
 
@@ -46,7 +47,7 @@ def load_config(
     root = _single_mapping(reader, parsed.documents)
     config = None
     if root is not None:
-        config = _load(reader, root, registry or default_registry(), source)
+        config = replace(_load(reader, root, registry or default_registry(), source), text=text)
     if config is None or reader.problems:
         raise ConfigError(_in_order(reader.problems), source)
     return config

@@ -13,6 +13,7 @@ from epp.config.leaf import Leaf, Secret, leaf_of, rules
 from epp.config.metrics_settings import MetricsSettings
 from epp.config.path_rules import PathRule
 from epp.config.security_settings import AdminTlsSettings, ApiKeySettings, EndpointTlsSettings, TlsSettings
+from epp.config.state_settings import StateSettings
 from epp.endpoints.dns_name import DnsName
 from epp.endpoints.types import EndpointSpec
 from epp.flow.admission import Objective
@@ -21,7 +22,7 @@ from epp.security import Network
 __all__ = [
     "AccessLogSettings", "ClientSettings", "DiscoverySettings", "GrpcSettings", "HealthSettings",
     "KubernetesSettings", "LogSettings", "MetricsSettings", "ReceiptSettings", "RetrySettings", "Settings",
-    "StreamSettings", "UpstreamSettings", "leaves", "sections",
+    "StateSettings", "StreamSettings", "UpstreamSettings", "leaves", "sections",
 ]  # fmt: skip
 
 _KIB: Final = 1 << 10
@@ -301,6 +302,18 @@ class Settings:
     seed: int | None = field(
         default=None, metadata=rules("Seed of the random choices among ties.", absent="random")
     )
+    record: str | None = field(
+        default=None,
+        metadata=rules(
+            "File that gets all that decisions depend on, and the decisions, to be replayed by epp simulate. "
+            "Prompts are in it as hashes, credentials are not.",
+            absent="none",
+        ),
+    )
+    record_max_bytes: int = field(
+        default=1024 * _MIB,
+        metadata=rules("Size at which a recording ends; the router goes on. 0: no limit."),
+    )
     allow_engine_admin: bool = field(
         default=False,
         metadata=rules("Serve the engines' administration routes (/sleep, …), which else answer 403."),
@@ -359,6 +372,7 @@ class Settings:
     receipts: ReceiptSettings = field(default_factory=ReceiptSettings)
     stream: StreamSettings = field(default_factory=StreamSettings)
     grpc: GrpcSettings = field(default_factory=GrpcSettings)
+    state: StateSettings = field(default_factory=StateSettings)
 
 
 def sections() -> dict[str, type]:

@@ -70,7 +70,7 @@ class Director:
         self.counter_ratios = self._learning.counter_ratios
         self._timer = timer
         self._retry = retry or RetryPolicy()
-        self._budget = RetryBudget(self._retry)
+        self.budget = RetryBudget(self._retry)  # of repeats after a 500 or 503, a gateway's among them
         self._limits = limits or Limits()
         self.running = RunningRequests()
         self._stored = StoredResponses()
@@ -82,7 +82,7 @@ class Director:
 
     def open(self, head: RequestHead, now: float) -> Exchange:
         """Begin a request's life; from here on `on_end` must be called exactly once."""
-        self._budget.on_request(now)
+        self.budget.on_request(now)
         return Exchange(head, now, self.state, self.state.admission.priority(head.headers))
 
     def prepare(
@@ -291,7 +291,7 @@ class Director:
             return self._dispatch(exchange, last, now, fresh=True)
         endpoint = self._next_endpoint(exchange)
         # The budget comes last: it is not spent where there is nobody to send to.
-        if endpoint is None or not self._budget.allows(failure, now):
+        if endpoint is None or not self.budget.allows(failure, now):
             return None
         return self._dispatch(exchange, endpoint, now)
 

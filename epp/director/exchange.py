@@ -23,9 +23,10 @@ class Exchange:
     __slots__ = (
         "arrived", "attempts", "block_tokens", "body_bytes", "chains", "counted_as", "decision",
         "decision_s", "ejected", "ended", "executions", "failures", "first_byte_at", "head", "hold",
-        "matches", "order", "predicted", "prepare_s", "priority", "prompt_tokens", "request", "resolution",
-        "ruled_out", "state", "status", "subset", "target", "text_bytes", "tried",
+        "matches", "number", "order", "predicted", "prepare_s", "priority", "prompt_tokens", "request",
+        "resolution", "ruled_out", "state", "status", "subset", "target", "text_bytes", "tried",
     )  # fmt: skip
+    number: int  # set by a recording alone
 
     def __init__(self, head: RequestHead, arrived: float, state: State, priority: int = 0) -> None:
         """`state` is what the whole of the request is decided from."""

@@ -9,7 +9,12 @@ __all__ = ["prepare_hashed"]
 
 
 def prepare_hashed(
-    state: State, exchange: Exchange, request: InferenceRequest, chains: PromptChains, prompt_tokens: int
+    state: State,
+    exchange: Exchange,
+    request: InferenceRequest,
+    chains: PromptChains | None,
+    prompt_tokens: int,
+    text_bytes: int = 0,
 ) -> None:
     """In place of `Director.prepare`, for simulation and replay: `request` has no prompts, `chains` do.
 
@@ -18,6 +23,8 @@ def prepare_hashed(
     """
     exchange.request = request
     exchange.body_bytes = request.body_bytes
-    exchange.resolution = state.catalog.resolve(state.table.pool, request.model)
+    if request.model is not None:
+        exchange.resolution = state.catalog.resolve(state.table.pool, request.model)
     exchange.chains = chains
     exchange.prompt_tokens = prompt_tokens
+    exchange.text_bytes = text_bytes

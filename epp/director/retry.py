@@ -52,12 +52,20 @@ class RetryBudget:
 
     def take(self, now: float) -> bool:
         """Spend one repeat if there is one."""
-        self._forget(now)
-        allowed = max(self._policy.budget_minimum, int(self._policy.budget_share * self._request_count))
-        if len(self._repeats) >= allowed:
+        if not self.has_room(now):
             return False
         self._repeats.append(now)
         return True
+
+    def has_room(self, now: float) -> bool:
+        """There is a repeat to spend."""
+        self._forget(now)
+        allowed = max(self._policy.budget_minimum, int(self._policy.budget_share * self._request_count))
+        return len(self._repeats) < allowed
+
+    def spend(self, count: int, now: float) -> None:
+        """Somebody else has made `count` repeats, more than there may have been."""
+        self._repeats.extend([now] * count)
 
     def _forget(self, now: float) -> None:
         oldest = now - _WINDOW_S

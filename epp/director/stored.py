@@ -12,11 +12,11 @@ from epp.endpoints.health import takes_requests
 from epp.endpoints.types import Endpoint, Pool
 from epp.errors import NoEndpointsError, ResponseNotFoundError
 
-__all__ = ["MAX_STORED_RESPONSES", "STORED_RESPONSE_TTL_S", "StoredResponses"]
+__all__ = ["LONGEST_RESPONSE_ID", "MAX_STORED_RESPONSES", "STORED_RESPONSE_TTL_S", "StoredResponses"]
 
 MAX_STORED_RESPONSES: Final = 65_536  # about 20 MB
 STORED_RESPONSE_TTL_S: Final = 86_400.0
-_LONGEST_ID: Final = 256
+LONGEST_RESPONSE_ID: Final = 256
 _SHOWN: Final = 100  # characters of an id that an error repeats
 
 
@@ -48,7 +48,7 @@ class StoredResponses:
 
         One of more than 256 characters is not remembered: vLLM's have 37.
         """
-        if len(response_id) > _LONGEST_ID:
+        if len(response_id) > LONGEST_RESPONSE_ID:
             return
         self._put(response_id, _Holder(endpoint.address, endpoint.spec.uid, endpoint.added_at, now))
         while len(self._holders) > self._max_responses or self._oldest_is_over(now):

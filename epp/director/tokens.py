@@ -47,6 +47,10 @@ class TokenRatios:
         """Learned ratios by model."""
         return self._models.all()
 
+    def families(self) -> list[tuple[str, int, float]]:
+        """Learned ratios by model and prompt family, the least recently learned first."""
+        return [(model, family, ratio) for (model, family), ratio in self._families.items()]
+
     def learn(self, model: str, prompt_bytes: float, prompt_tokens: float, family: int | None = None) -> None:
         """Take one report; implausible ones are ignored."""
         if prompt_bytes <= 0 or prompt_tokens <= 0:
@@ -65,6 +69,15 @@ class TokenRatios:
         """Start value from `/tokenize`; what requests taught stands above it."""
         if _PLAUSIBLE[0] <= ratio <= _PLAUSIBLE[1] and self.assumed(model):
             self._models.set(model, ratio)
+
+    def set_initial_family(self, model: str, family: int, ratio: float) -> None:
+        """Start value that another process learned; older than everything that is known of families."""
+        key = (model, family)
+        if key in self._families or len(self._families) >= _MAX_FAMILIES:
+            return
+        if _PLAUSIBLE[0] <= ratio <= _PLAUSIBLE[1]:
+            self._families[key] = ratio
+            self._families.move_to_end(key, last=False)
 
 
 def _blend(old: float | None, new: float, weight: float) -> float:

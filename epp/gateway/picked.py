@@ -20,6 +20,7 @@ from epp.errors import (
 from epp.gateway.codec import Codec
 from epp.gateway.conversation import Action, Close, Conversation, Data, Decide, End, Fault, Head, Send
 from epp.gateway.events import BodyMode, Event, RequestBody, RequestHeaders, ResponseDepth, ResponseHeaders
+from epp.gateway.forms import FORM_PATHS, model_of_form
 from epp.gateway.heads import (
     Line,
     line_of,
@@ -33,7 +34,7 @@ from epp.http.budget import BodyBudget, BodyHold
 from epp.http.errors import error_response
 from epp.http.headers import Credentials, find_request_id
 from epp.http.types import Headers
-from epp.request import Api, api_of, model_in_form
+from epp.request import Api, api_of
 from epp.response import ResponseObserver
 from epp.security import KeyGate
 
@@ -41,8 +42,6 @@ __all__ = ["Limits", "PickedRequest", "ProtocolFault", "Surroundings"]
 
 logger = logging.getLogger("epp.gateway")
 
-_FORM_BYTES: Final = 16_384  # where the model of a form stands
-_FORMS: Final = "/v1/audio/"
 _SERVED_HEADER: Final = "x-conformance-test-served-endpoint"
 _KEPT_MODES: Final = frozenset({BodyMode.BUFFERED, BodyMode.BUFFERED_PARTIAL})
 
@@ -236,7 +235,7 @@ class PickedRequest:
         around, exchange, event = self._around, self._exchange, self._event
         if exchange is None or event is None:
             raise AssertionError("a decision follows a head")
-        model = self._model_of_form(body)
+        model = model_of_form(self._line.path, _text(value_of(event.headers, b"content-type")), body)
         unread = body is None or model is not None
         for _ in around.director.prepare(exchange, None if unread else body, around.now(), model=model):
             yield None
@@ -250,12 +249,6 @@ class PickedRequest:
         )
         self._hold.release()
         yield from self._act(self._talk.route(destination, mutation))
-
-    def _model_of_form(self, body: bytes | None) -> str | None:
-        kind = value_of(self._event.headers, b"content-type") if self._event else None
-        if body is None or kind is None or not self._line.path.startswith(_FORMS):
-            return None
-        return model_in_form(kind.decode("latin-1"), body[:_FORM_BYTES])
 
     def _refuse(self, error: EppError) -> Generator[bytes | None, None, None]:
         self.over = True
@@ -335,7 +328,7 @@ def _reads_body(line: Line) -> bool:
     """Whether the body tells where the request should go: a prompt, or a form that names a model."""
     if line.method != "POST":
         return False
-    return api_of(line.path) is not Api.OTHER or line.path.startswith(_FORMS)
+    return api_of(line.path) is not Api.OTHER or line.path.startswith(FORM_PATHS)
 
 
 def _reason_of(error: EppError) -> EndReason:

@@ -8,7 +8,7 @@ from epp.observability import families_own as own
 from epp.observability.exposition import Sample
 from epp.observability.instruments import Family
 
-__all__ = ["Changes", "ReloadState", "ShadowState", "SourceState", "change_families"]
+__all__ = ["Changes", "ReloadState", "ShadowState", "SourceState", "StateKept", "change_families"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +38,24 @@ class ShadowState:
 
 
 @dataclass(frozen=True, slots=True)
+class StateKept:
+    """What was taken over from the process before, and what is kept for the next one.
+
+    Attributes:
+        entries: of the index that were taken over; `age_s` how old they were, None if there were none.
+        loads, saves: by what came of them.
+        saved_at: of the last save, by the wall clock; `size` its bytes.
+    """
+
+    entries: int
+    age_s: float | None
+    loads: Mapping[str, int]
+    saves: Mapping[str, int]
+    saved_at: float | None
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
 class Changes:
     """Where the values come from. `config_hash` is that of the configuration in effect."""
 
@@ -45,6 +63,7 @@ class Changes:
     sources: Callable[[], Sequence[SourceState]] = tuple
     reload: Callable[[], ReloadState] = ReloadState
     shadow: Callable[[], ShadowState | None] = lambda: None
+    state: Callable[[], StateKept | None] = lambda: None
 
 
 def change_families(changes: Changes) -> Iterator[tuple[Family, list[Sample]]]:
@@ -59,6 +78,7 @@ def change_families(changes: Changes) -> Iterator[tuple[Family, list[Sample]]]:
     yield own.RELOAD_OK, [((), int(reload.ok))]
     yield own.CONFIG, [((changes.config_hash(),), 1)]
     yield from _shadow_families(changes.shadow())
+    yield from _state_families(changes.state())
 
 
 def _shadow_families(shadow: ShadowState | None) -> Iterator[tuple[Family, list[Sample]]]:
@@ -70,3 +90,12 @@ def _shadow_families(shadow: ShadowState | None) -> Iterator[tuple[Family, list[
         [((pick, tier.value), n) for (pick, tier), n in tally.hit_tokens.items()] if tally else [],
     )
     yield own.SHADOW_SECONDS, [((), tally.seconds)] if tally else []
+
+
+def _state_families(state: StateKept | None) -> Iterator[tuple[Family, list[Sample]]]:
+    yield own.STATE_ENTRIES, [((), state.entries)] if state else []
+    yield own.STATE_AGE, [((), state.age_s)] if state and state.age_s is not None else []
+    yield own.STATE_LOADS, [((result,), n) for result, n in state.loads.items()] if state else []
+    yield own.STATE_SAVES, [((result,), n) for result, n in state.saves.items()] if state else []
+    yield own.STATE_SAVED_AT, [((), state.saved_at)] if state and state.saved_at is not None else []
+    yield own.STATE_BYTES, [((), state.size)] if state and state.saved_at is not None else []

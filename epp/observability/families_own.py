@@ -251,3 +251,24 @@ SHADOW_HITS: Final = Family(
 SHADOW_SECONDS: Final = Family(
     "epp_shadow_seconds_total", "counter", "Time that the shadow configuration has cost."
 )
+STATE_ENTRIES: Final = Family(
+    "epp_state_loaded_entries", "gauge", "Index entries that were taken over from the process before."
+)
+STATE_AGE: Final = Family(
+    "epp_state_loaded_age_seconds",
+    "gauge",
+    "Age of the saved state when it was read; absent if none was taken over.",
+)
+STATE_LOADS: Final = Family(
+    "epp_state_loads_total",
+    "counter",
+    "Looks for a saved state, by what came of them: used, absent or refused.",
+    labels=("result",),
+)
+STATE_SAVES: Final = Family(
+    "epp_state_saves_total", "counter", "Saves of the state, by whether they worked.", labels=("result",)
+)
+STATE_SAVED_AT: Final = Family(
+    "epp_state_last_save_timestamp_seconds", "gauge", "When the state was saved last; absent before."
+)
+STATE_BYTES: Final = Family("epp_state_bytes", "gauge", "Size of the state that was saved last.")

@@ -32,7 +32,7 @@ _CONTENT_KEYS: Final = frozenset(
 )
 _SECRETS: Final = re.compile(
     r"""(?ix)
-    ( \b(?:proxy-)?authorization \b \W{0,4} (?:(?:bearer|basic)\s+)?
+    ( \b(?:proxy-)?authorization \b (?!\.k8s\.io) \W{0,4} (?:(?:bearer|basic)\s+)?
     | \b(?:bearer|basic) \s+
     | \b(?:api[-_]?key|x-api-key|x-epp-admin-key|admin[-_]?key|endpoint[-_]?key|password|secret) \b \W{1,4}
     | ://[^/\s:@]*: (?=[^/\s@]+@)

@@ -280,15 +280,16 @@ class PrefixIndex:
 
     def blocks(self, view: int, slot: int) -> int:
         """Prefix blocks that `slot` holds in `view`."""
-        residency = self._known(view, slot)
+        residency = self.residency(view, slot)
         return residency.blocks if residency is not None else 0
 
     def tokens(self, view: int, slot: int) -> int:
         """Tokens that `slot` holds in `view`, occupancies included."""
-        residency = self._known(view, slot)
+        residency = self.residency(view, slot)
         return residency.tokens if residency is not None else 0
 
-    def _known(self, view: int, slot: int) -> Residency | None:
+    def residency(self, view: int, slot: int) -> Residency | None:
+        """What `slot` holds in `view`, None where it never held anything; for reading only."""
         owner = self._views.get(view)
         return owner.residencies.get(slot) if owner is not None else None
 

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterator
 from typing import cast
 
-from epp.prefix.residency import Link, Occupancy, Residency
+from epp.prefix.residency import Bookmark, Link, Occupancy, Residency
 from epp.prefix.runs import Hold, Run
 from epp.prefix.tree import MAX_SHORT, SHARD_SHIFT, BlockTree
 
@@ -74,6 +74,8 @@ def _check_residency(residency: Residency, excessive: Collection[Residency]) -> 
     ages: dict[Run, int] = {}
     full = blocks = tokens = 0
     for age, entry in enumerate(_entries(residency)):
+        if isinstance(entry, Bookmark):
+            continue
         if isinstance(entry, Occupancy):
             _require(entry.tokens > 0 and entry.residency is residency, f"{name} has a void occupancy")
             tokens += entry.tokens

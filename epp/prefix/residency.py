@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-__all__ = ["Link", "Occupancy", "Residency"]
+__all__ = ["Bookmark", "Link", "Occupancy", "Residency"]
 
 
 class Link:
@@ -69,6 +69,14 @@ class Residency(Link):
         newest.newer = entry
         self.older = entry
 
+    def insert(self, entry: Link, older: Link) -> None:
+        """Puts `entry`, which is in no list, right behind `older`; behind the list itself it is oldest."""
+        newer = older.newer
+        entry.older = older
+        entry.newer = newer
+        older.newer = entry
+        newer.older = entry
+
     def make_newest(self, entry: Link) -> None:
         """Moves `entry` of this list to the newest end."""
         older, newer = entry.older, entry.newer
@@ -105,3 +113,22 @@ class Occupancy(Link):
             residency.tokens -= given
             if not self.tokens:
                 self.unlink()
+
+
+class Bookmark(Occupancy):
+    """Marks a place in a list that changes meanwhile; takes no tokens, and eviction throws it out."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        super().__init__(None)
+
+    @property
+    def lost(self) -> bool:
+        """In no list: then everything older than its place has been evicted."""
+        return not hasattr(self, "newer")
+
+    def shed(self, residency: Residency, tokens: int) -> None:
+        """Leave the list."""
+        del residency, tokens
+        self.unlink()

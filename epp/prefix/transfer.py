@@ -21,7 +21,7 @@ from typing import cast
 import msgspec
 
 from epp.prefix.index import PrefixIndex
-from epp.prefix.residency import Occupancy, Residency
+from epp.prefix.residency import Bookmark, Occupancy, Residency
 from epp.prefix.runs import Hold, Run
 
 __all__ = ["IndexDump", "dump_index", "load_index"]
@@ -63,6 +63,8 @@ def dump_index(index: PrefixIndex, views: Mapping[int, str], endpoints: Mapping[
 def _held(residency: Residency, view: str, endpoint: str, numbers: dict[Run, int]) -> HeldDump:
     held = HeldDump(view, endpoint, [], [])
     for entry in residency.entries():
+        if isinstance(entry, Bookmark):
+            continue
         if isinstance(entry, Occupancy):
             held.lru.append((-1, entry.tokens))
         else:

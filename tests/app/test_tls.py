@@ -1,6 +1,5 @@
 """TLS in both directions on a whole router, with certificates that change on the disk."""
 
-import asyncio
 import signal
 import ssl
 
@@ -13,7 +12,7 @@ from epp.config import Settings
 from epp.config.security_settings import AdminTlsSettings, EndpointTlsSettings, TlsSettings
 from epp.config.settings import UpstreamSettings
 from epp.errors import ConfigError
-from tests.certificates import Authority
+from tests.certificates import Authority, serial
 from tests.e2e.kit import chat, eventually, free_port
 
 
@@ -29,16 +28,6 @@ def listening(pair, **options):
 
 def to_endpoints(**options):
     return UpstreamSettings(tls=EndpointTlsSettings(**options))
-
-
-async def serial(url: str, context: ssl.SSLContext) -> int:
-    """Of the certificate that a new connection sees."""
-    address = httpx.URL(url)
-    _, writer = await asyncio.open_connection(address.host, address.port, ssl=context)
-    try:
-        return int(writer.get_extra_info("ssl_object").getpeercert()["serialNumber"], 16)
-    finally:
-        writer.transport.abort()
 
 
 async def test_clients_and_endpoints_over_tls_with_certificates_both_ways(serve, route, connect, ca, clients):

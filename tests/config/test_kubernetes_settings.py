@@ -27,6 +27,10 @@ def test_what_is_no_list_of_ports_is_told(text):
             "--kubernetes-pool p --kubernetes-selector a=b",
             "kubernetes.selector: is given beside kubernetes.pool",
         ),
+        (
+            "--metrics-endpoint-auth --api-keys-metrics=true",
+            "kubernetes.metricsAuth: is given beside apiKeys.metrics",
+        ),
         ("--kubernetes-pool=", "must not be empty"),
         ("--kubernetes-selector=", "must not be empty"),
         ("--kubernetes-namespace=", "must not be empty"),

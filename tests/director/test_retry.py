@@ -63,6 +63,16 @@ def test_requests_older_than_ten_seconds_no_longer_raise_the_budget():
     assert sum(budget.take(30.0) for _ in range(60)) == 3
 
 
+def test_repeats_that_somebody_else_made_are_spent_too():
+    budget = RetryBudget(POLICY)
+
+    budget.spend(2, 1.0)
+    before = budget.has_room(1.0)
+    budget.spend(2, 2.0)
+
+    assert (before, budget.has_room(2.0), budget.has_room(11.0)) == (True, False, True)
+
+
 def test_repeats_after_a_broken_connection_do_not_spend_the_budget():
     budget = RetryBudget(RetryPolicy(budget_minimum=0))
 

@@ -3,13 +3,21 @@
 import argparse
 import json
 import subprocess
+from pathlib import Path
 
 import pytest
 import yaml
 
 from epp.cli.go_flags import translate
 from epp.config import add_settings_flags, load_settings
-from epp.gateway.standalone.bootstrap import BootstrapOptions, bootstrap
+from epp.gateway.standalone.bootstrap import (
+    CERTIFICATE_FILE,
+    ENDPOINTS_FILE,
+    BootstrapOptions,
+    assignment,
+    bootstrap,
+    certificate,
+)
 from tests.certificates import Authority
 from tests.e2e.kit import ROOT
 from tests.envoy.kit import envoy_binary
@@ -61,18 +69,19 @@ def test_the_pods_command_line_is_epps():
 
 @pytest.mark.parametrize("tls", [False, True])
 def test_what_epp_gateway_generates_is_valid(tmp_path, tls):
-    pair = Authority(tmp_path, "ca").issue() if tls else None
+    pair = Authority(tmp_path, "ca").issue()
     options = BootstrapOptions(
         host="127.0.0.1",
         port=0,
         directory=str(tmp_path),
         max_body_bytes=1 << 26,
         control_paths=["/readyz"],
-        cert=pair and pair.cert,
-        key=pair and pair.key,
+        tls=tls,
         retries=0 if tls else 2,
         expose_endpoint=not tls,
     )
-    written(tmp_path, "endpoints.json", '{"resources": []}')
+    pem = [Path(file).read_bytes() for file in (pair.key, pair.cert)]
+    written(tmp_path, ENDPOINTS_FILE, json.dumps(assignment([])))
+    written(tmp_path, CERTIFICATE_FILE, json.dumps(certificate(*pem)))
 
     assert validated(written(tmp_path, "envoy.json", json.dumps(bootstrap(options)))) == ""

@@ -86,7 +86,8 @@ async def test_errors_of_the_picker_reach_the_client_as_they_are(gateway):
     body = {"model": "m", "prompt": "Hello", "stream": True}
 
     async with gate.envoy.client.stream("POST", "/v1/completions", json=body) as answer:
-        await anext(answer.aiter_lines())
+        lines = answer.aiter_lines()  # one that nobody holds would be collected, and close the answer
+        await anext(lines)
         full = await gate.chat()
         bad = await gate.envoy.client.post("/v1/completions", content=b"{")
         unknown = await gate.chat(model="nobody")

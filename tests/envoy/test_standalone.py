@@ -17,7 +17,7 @@ from epp.config.security_settings import TlsSettings
 from epp.config.settings import AccessLogSettings, DiscoverySettings
 from epp.endpoints.spec import parse_endpoints
 from epp.gateway.standalone.bootstrap import BootstrapOptions, assignment, bootstrap
-from tests.certificates import Authority
+from tests.certificates import Authority, serial
 from tests.director.core import Pool
 from tests.e2e.kit import DEFAULT_CONFIG, eventually, free_port, new_client
 from tests.envoy.kit import envoy_binary, running_envoy
@@ -171,6 +171,28 @@ async def test_refusals_reach_the_client_and_epps_own_routes_are_served(standalo
     assert server.asked == []
 
 
+async def test_a_request_too_many_is_429_as_long_as_a_stream_runs_and_no_longer(standalone):
+    [server], gate = await standalone(1, max_inflight_per_endpoint=1)
+
+    async with gate.client.stream("POST", "/v1/completions", json=STREAM) as answer:
+        lines = answer.aiter_lines()  # one that nobody holds would be collected, and close the answer
+        await anext(lines)
+        full = [await gate.ask() for _ in range(3)]
+        server.go.set()
+        rest = [line async for line in lines if line]
+    await gate.decisions(4)
+    after = await gate.ask()
+
+    assert [(f.status_code, f.headers["x-llm-d-request-dropped-reason"]) for f in full] == [
+        (429, "rejected-saturated")
+    ] * 3
+    assert full[0].json()["error"]["code"] == "saturated"
+    assert full[0].headers["retry-after"] == "1"
+    assert rest[-1] == "data: [DONE]"
+    assert after.status_code == 200
+    assert len(server.asked) == 2
+
+
 async def test_a_dead_endpoint_is_passed_over_while_nothing_was_sent(standalone):
     backends, gate = await standalone(2)
     await backends[0].__aexit__()
@@ -180,6 +202,33 @@ async def test_a_dead_endpoint_is_passed_over_while_nothing_was_sent(standalone)
     assert {a.json()["server"] for a in answers} == {backends[1].address}
     await gate.decisions(4)
     assert await gate.in_flight() == 0
+
+
+async def test_a_503_is_repeated_at_the_next_endpoint_if_the_request_may_be(standalone):
+    backends, gate = await standalone(2)
+    text = "The same beginning. " * 200
+
+    holder = (await gate.ask(text)).json()["server"]
+    for server in backends:
+        server.status = 503 if server.address == holder else 200
+    repeated = await gate.ask(text)
+    decisions = await gate.decisions(2)
+
+    assert (repeated.status_code, repeated.json()["server"] == holder) == (200, False)
+    assert [d["attempts"] for d in decisions] == [1, 2]
+    assert decisions[1]["endpoint"] == repeated.json()["server"]
+
+
+async def test_no_client_makes_envoy_repeat_what_must_not_be(standalone):
+    [server], gate = await standalone(1)
+    server.status = 503
+
+    answer = await gate.client.post(
+        "/v1/files", content=b"x", headers={"x-envoy-retry-on": "retriable-status-codes"}
+    )
+
+    assert answer.status_code == 503
+    assert [asked.target for asked in server.asked] == ["/v1/files"]
 
 
 async def test_endpoints_that_come_are_used(standalone, servers, tmp_path):
@@ -250,6 +299,35 @@ async def test_tls_is_spoken_with_the_certificate_given(standalone, tmp_path):
 
     assert (await gate.ask()).status_code == 200
     assert gate.client.base_url.scheme == "https"
+
+
+async def test_a_certificate_that_changes_is_shown_and_a_faulty_one_is_not(standalone, tmp_path):
+    authority = Authority(tmp_path, "ca")
+    first, second, used = authority.issue("first"), authority.issue("second"), authority.issue("used")
+    used.replace_by(first)
+    _, gate = await standalone(1, tls=TlsSettings(cert=used.cert, key=used.key))
+
+    async def shown():
+        return await serial(str(gate.client.base_url), authority.client())
+
+    async def files():
+        return (await gate.admin.get("/readyz")).json()["detail"]["files"]["tls"]
+
+    before = await shown()
+    used.break_key()
+    signal.raise_signal(signal.SIGHUP)
+    await eventually(lambda: _is(files(), f"{used.cert} with {used.key}: not a certificate and a key in PEM"))
+    broken = await shown()
+    used.replace_by(second)
+    signal.raise_signal(signal.SIGHUP)
+    await eventually(lambda: _is(shown(), second.serial))
+
+    assert (before, broken) == (first.serial, first.serial)
+    assert await files() == "in use"
+
+
+async def _is(found, value):
+    return await found == value
 
 
 async def test_envoy_does_not_outlive_epp(process):

@@ -3,7 +3,8 @@
 Kept from the real one: one revision counter for everything; lists in pages that show one moment; watches that
 go on from a revision, with ADDED, MODIFIED and DELETED as the *selector* sees them (an object whose labels stop
 matching is DELETED), bookmarks, `timeoutSeconds`, and an ERROR event with 410 when the revision has been
-compacted away; Status objects for every refusal; 409 for a write that is based on an old version.
+compacted away; Status objects for every refusal; 409 for a write that is based on an old version. Reviews of
+tokens and of access answer from `users` and `granted`, and are kept nowhere.
 
 Breaks are made by the test: `forbid`, `remove_kind`, `drop_watches`, `stall`, `compact`, `stop` and `start`.
 """
@@ -75,7 +76,12 @@ class ApiServer:
             "/apis/llm-d.ai/v1alpha2/inferenceobjectives",
             "/apis/llm-d.ai/v1alpha2/inferencemodelrewrites",
             "/apis/coordination.k8s.io/v1/leases",
+            "/api/v1/events",
+            "/apis/authentication.k8s.io/v1/tokenreviews",
+            "/apis/authorization.k8s.io/v1/subjectaccessreviews",
         }
+        self.users: dict[str, dict] = {}  # token → user, as a TokenReview tells it
+        self.granted: set[tuple[str, str, str]] = set()  # (user or group, verb, non-resource URL)
         self.forbidden: set[tuple[str, str]] = set()
         self.failing: set[str] = set()  # plurals that answer 500
         self.token: str | None = None
@@ -205,6 +211,20 @@ class ApiServer:
         obj["metadata"]["namespace"] = namespace
         return self.put(kind, obj)
 
+    def review(self, kind, body):
+        """The object with its status."""
+        obj = json.loads(body)
+        spec = obj["spec"]
+        if kind.endswith("/tokenreviews"):
+            user = self.users.get(spec["token"])
+            told = {"authenticated": True, "user": user} if user else {"error": "invalid bearer token"}
+        else:
+            asked = spec["nonResourceAttributes"]
+            owners = {spec.get("user"), *(spec.get("groups") or ())}
+            allowed = any((owner, asked["verb"], asked["path"]) in self.granted for owner in owners)
+            told = {"allowed": allowed}
+        return {**obj, "status": told}
+
 
 def matches(obj, query):
     """Equality in label selectors, and metadata.name in field selectors."""
@@ -283,8 +303,8 @@ class RunningApiServer(ApiServer):
         url = urlsplit(target)
         query = {name: values[0] for name, values in parse_qs(url.query).items()}
         root, _, rest = url.path.partition("/namespaces/")
-        namespace, plural, *name = rest.split("/")
-        kind = f"{root}/{plural}"
+        namespace, plural, *name = rest.split("/") if rest else ("", root.rpartition("/")[2])
+        kind = f"{root}/{plural}" if rest else root
         watching = query.get("watch") == "true"
         verb = {"POST": "create", "PUT": "update"}.get(method) or (
             "watch" if watching else "get" if name else "list"
@@ -294,7 +314,9 @@ class RunningApiServer(ApiServer):
         if watching:
             await self._watch(writer, kind, namespace, query)
             return False
-        if verb == "list":
+        if kind.endswith("reviews"):
+            await send(writer, 201, self.review(kind, body))
+        elif verb == "list":
             await send(writer, 200, self.listing(kind, namespace, query))
         elif verb == "get":
             found = self.objects.get((kind, namespace, name[0]))

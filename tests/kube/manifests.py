@@ -16,7 +16,9 @@ DEPLOY = ROOT / "deploy"
 CHART = DEPLOY / "helm" / "epp"
 FOLDERS = sorted(str(path.parent.relative_to(DEPLOY)) for path in DEPLOY.rglob("kustomization.yaml"))
 OURS = [
-    folder for folder in FOLDERS if folder.split("/")[0] in ("base", "proxy", "proxy-replicated", "gateway")
+    folder
+    for folder in FOLDERS
+    if folder.split("/")[0] in ("base", "proxy", "proxy-replicated", "proxy-metrics-auth", "gateway")
 ]
 VLLM = [folder for folder in FOLDERS if folder.startswith("vllm-")]
 
@@ -96,12 +98,12 @@ def container(objects):
     return found
 
 
-def granted(objects):
-    """(group, resource) → verbs, of every Role."""
+def granted(objects, kind="Role"):
+    """(group, resource) → verbs, of every Role; the group of a URL that is no resource is None."""
     found = {}
-    for role in of_kind(objects, "Role"):
+    for role in of_kind(objects, kind):
         for rule in role["rules"]:
-            for group in rule["apiGroups"]:
-                for resource in rule["resources"]:
+            for group in rule.get("apiGroups", [None]):
+                for resource in rule.get("resources") or rule["nonResourceURLs"]:
                     found.setdefault((group, resource), set()).update(rule["verbs"])
     return found

@@ -80,6 +80,7 @@ def test_each_command_brings_what_its_provider_needs(command, kinds):
         "ConfigMap",
         "Deployment",
         "InferencePool",
+        "NetworkPolicy",
         "Role",
         "RoleBinding",
         "Service",
@@ -126,6 +127,8 @@ def test_epp_understands_its_arguments_and_configuration(command):
     assert (settings.pool_name, settings.kubernetes.namespace) == ("llm-d-infpool", "llm-d-pfc-cpu")
     assert settings.config == "/config/tiered.yaml"
     assert settings.grpc.secure is (command != "agentgateway")
+    assert settings.state.dir == "/state"
+    assert "/state" in [mount["mountPath"] for mount in container(objects)["volumeMounts"]]
     load_config(only(objects, "ConfigMap")["data"]["tiered.yaml"], "tiered.yaml")
     grace = only(objects, "Deployment")["spec"]["template"]["spec"]["terminationGracePeriodSeconds"]
     assert grace > settings.drain_timeout_s
@@ -154,6 +157,9 @@ def test_without_a_configuration_of_its_own_epps_is_used():
         ({"provider__name": "nginx"}, "provider"),
         ({"inferenceExtension__replicas": 0}, "replicas"),
         ({"inferenceExtension__terminationGracePeriodSeconds": 10}, "terminationGracePeriodSeconds"),
+        ({"networkPolicy": {"apiServerPorts": []}}, "apiServerPorts"),
+        ({"networkPolicy": {"enable": True}}, "networkPolicy"),
+        ({"inferenceExtension__flags": [{"name": "v"}]}, "flags"),
         ({"inferenceExtension__pluginsConfigFile": "other.yaml"}, "other.yaml, which is no key"),
     ],
 )
@@ -183,8 +189,110 @@ def test_leader_election_brings_its_own_role_and_a_strategy_that_ends():
     for obj in objects:
         check(obj)
     assert granted(objects)["coordination.k8s.io", "leases"] == {"get", "create", "update"}
-    assert [len(role["rules"]) for role in of_kind(objects, "Role")] == [3, 1]
+    assert granted(objects)["", "events"] == {"create"}
+    assert [len(role["rules"]) for role in of_kind(objects, "Role")] == [3, 2]
     assert settings_of(container(objects)["args"]).kubernetes.leader_election
     assert spec["strategy"]["rollingUpdate"] == {"maxSurge": 1, "maxUnavailable": "100%"}
     assert spec["template"]["spec"]["terminationGracePeriodSeconds"] == 60
     assert "lifecycle" not in container(rendered("gke"))
+
+
+def test_flags_may_be_a_list_of_names_and_values_as_in_older_values_files():
+    flags = [{"name": "v", "value": 5}, {"name": "ha-enable-leader-election", "value": True}]
+    objects = chart(text=values(inferenceExtension__replicas=2, inferenceExtension__flags=flags))
+
+    settings = settings_of(container(objects)["args"])
+    assert (settings.log.level, settings.kubernetes.leader_election) == ("debug", True)
+    assert ("coordination.k8s.io", "leases") in granted(objects)
+
+
+AUTH = {"prometheus": {"enabled": True, "auth": {"enabled": True}}}
+
+
+def test_metrics_for_those_alone_who_may_read_them():
+    objects = chart(text=values(inferenceExtension__monitoring={**AUTH, "gke": {"enabled": True}}))
+    name = "llm-d-pfc-cpu-llm-d-infpool-epp"
+
+    for obj in objects:
+        check(obj)
+    assert settings_of(container(objects)["args"]).kubernetes.metrics_auth
+    assert granted(objects, "ClusterRole") == {
+        ("authentication.k8s.io", "tokenreviews"): {"create"},
+        ("authorization.k8s.io", "subjectaccessreviews"): {"create"},
+        (None, "/metrics"): {"get"},
+    }
+    bound = {b["roleRef"]["name"]: b["subjects"] for b in of_kind(objects, "ClusterRoleBinding")}
+    assert {role: subjects[0]["name"] for role, subjects in bound.items()} == {
+        f"{name}-metrics-auth": "llm-d-infpool-epp",
+        f"{name}-metrics-reader": "llm-d-infpool-epp-metrics-reader",
+    }
+    secret = only(objects, "Secret")
+    assert secret["metadata"]["annotations"] == {
+        "kubernetes.io/service-account.name": "llm-d-infpool-epp-metrics-reader"
+    }
+    [endpoint] = only(objects, "ServiceMonitor")["spec"]["endpoints"]
+    shown = {"name": secret["metadata"]["name"], "key": "token"}
+    assert endpoint["authorization"] == {"credentials": shown}
+    [endpoint] = only(objects, "PodMonitoring")["spec"]["endpoints"]
+    assert endpoint["authorization"] == {"type": "Bearer", "credentials": {"secret": shown}}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_without_metrics_auth_nothing_of_the_cluster_is_asked_for(command):
+    objects = rendered(command)
+
+    assert {obj["kind"] for obj in objects}.isdisjoint({"ClusterRole", "ClusterRoleBinding", "Secret"})
+    assert not settings_of(container(objects)["args"]).kubernetes.metrics_auth
+    for monitor in (*of_kind(objects, "ServiceMonitor"), *of_kind(objects, "PodMonitoring")):
+        assert "authorization" not in monitor["spec"]["endpoints"][0]
+
+
+def ports_out(policy):
+    return {port["port"] for rule in policy["egress"] for port in rule["ports"]}
+
+
+def test_the_network_policy_covers_the_pod_and_lets_it_reach_what_it_needs():
+    ports = [{"number": 8000}, {"number": 8001}]
+    objects = chart(text=values(inferencePool__targetPorts=ports))
+    policy = only(objects, "NetworkPolicy")["spec"]
+    labels = only(objects, "Deployment")["spec"]["template"]["metadata"]["labels"]
+
+    assert policy["podSelector"]["matchLabels"].items() <= labels.items()
+    assert ports_out(policy) == {53, 443, 6443, 8000, 8001}
+    assert policy["egress"][2]["to"] == [
+        {"podSelector": {"matchLabels": {"llm-d.ai/inferenceServing": "true"}}}
+    ]
+    inside = {port["containerPort"] for port in container(objects)["ports"]}
+    assert {port["port"] for rule in policy["ingress"] for port in rule["ports"]} == inside
+
+
+def test_the_network_policy_follows_its_values():
+    monitoring = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}
+    more = {"ports": [{"protocol": "TCP", "port": 4317}]}
+    given = {
+        "metricsFrom": [monitoring],
+        "apiServerPorts": [16443],
+        "extraEgress": [more],
+        "extraIngress": [more],
+    }
+    objects = chart(text=values(networkPolicy=given))
+    policy = only(objects, "NetworkPolicy")["spec"]
+
+    for obj in objects:
+        check(obj)
+    assert policy["ingress"][1] == {"ports": [{"protocol": "TCP", "port": 9090}], "from": [monitoring]}
+    assert policy["ingress"][2] == more
+    assert ports_out(policy) == {53, 16443, 8000, 4317}
+    assert "from" not in policy["ingress"][0]
+
+
+def test_the_network_policy_can_be_left_out_and_knows_the_alpha_versions_port():
+    assert not of_kind(chart(text=values(networkPolicy={"enabled": False})), "NetworkPolicy")
+    assert ports_out(only(rendered("alpha"), "NetworkPolicy")["spec"]) == {53, 443, 6443, 8000}
+
+
+def test_ports_of_ones_own_are_let_in():
+    extra = [{"name": "debug", "containerPort": 7000}]
+    policy = only(chart(text=values(inferenceExtension__extraContainerPorts=extra)), "NetworkPolicy")["spec"]
+
+    assert 7000 in {port["port"] for port in policy["ingress"][0]["ports"]}

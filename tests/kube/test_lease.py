@@ -190,6 +190,72 @@ async def test_an_api_server_that_hangs_or_is_not_found_is_a_problem():
         await until(lambda: True)
 
 
+def recorded(server):
+    """Message of each Event, oldest first."""
+    found = [obj for key, obj in server.objects.items() if key[0] == "/api/v1/events"]
+    return [obj["message"] for obj in sorted(found, key=lambda obj: int(obj["metadata"]["resourceVersion"]))]
+
+
+async def test_each_change_of_the_leader_is_an_event_of_the_lease():
+    async with RunningApiServer() as server, replicas(server, "a", "b") as (a, b):
+        await until(lambda: recorded(server))
+        a.clock.now += 1.0
+        a.election.give_back()
+        await a.election.given_back()
+        await b.turn(after_s=1.0)
+        await until(lambda: len(recorded(server)) == 3)
+        assert recorded(server) == ["a became leader", "a stopped leading", "b became leader"]
+        [event] = [o for k, o in server.objects.items() if o.get("message") == "b became leader"]
+        assert event["involvedObject"] == {
+            "apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "name": NAME, "namespace": "ns",
+        }  # fmt: skip
+        assert (event["reason"], event["type"], event["firstTimestamp"]) == (
+            "LeaderElection", "Normal", "2026-01-01T12:01:42Z",
+        )  # fmt: skip
+        assert event["metadata"]["name"].startswith(f"{NAME}.")
+
+
+async def test_an_event_that_may_not_be_recorded_is_told_once_and_the_lease_is_held():
+    async with RunningApiServer() as server:
+        server.forbid("create", "events")
+        async with replicas(server, "a") as (a,):
+            await until(lambda: len(a.changes) == 2)
+            assert a.changes[1].startswith("no Event was recorded: cannot create events in namespace ns: 403")
+            a.clock.now += 10.0
+            server.forbid("get", "leases")
+            await a.turn()
+            server.allow("get", "leases")
+            await a.turn()
+            assert a.leads
+            assert a.changes[2:] == ["not leading; a is", "leading"]
+            assert sum(kind == "/api/v1/events" for _, kind, _ in server.asked) == 1
+
+
+async def test_an_event_that_fails_for_the_moment_is_tried_with_the_next_change():
+    async with RunningApiServer() as server:
+        server.failing.add("events")
+        async with replicas(server, "a") as (a,):
+            await until(lambda: len(a.changes) == 2)
+            server.failing.clear()
+            a.clock.now += 1.0
+            a.election.give_back()
+            await a.election.given_back()
+            assert recorded(server) == ["a stopped leading"]
+
+
+async def test_where_the_api_server_is_not_known_no_event_is_recorded():
+    async with RunningApiServer() as server, replicas(server, "a") as (a,):
+        await until(lambda: recorded(server))
+
+        def nowhere():
+            raise AccessError("no kubeconfig")
+
+        a.election._new_client = nowhere
+        await a.turn(after_s=10.0)
+        assert recorded(server) == ["a became leader"]
+        assert a.changes == ["leading", "not leading; a is"]
+
+
 def test_the_lease_has_the_go_pickers_name():
     assert lease_name("ns", "llm") == NAME
     assert len(lease_name("n" * 63, "p" * 253)) <= 253

@@ -164,6 +164,17 @@ def test_the_pod_is_confined_probed_and_given_time_to_drain(folder):
     assert pod["topologySpreadConstraints"]
 
 
+@pytest.mark.parametrize("folder", INSTALLS)
+def test_the_index_outlives_a_restart_of_the_container(folder):
+    objects = kustomized(folder)
+    volumes = {v["name"]: v for v in only(objects, "Deployment")["spec"]["template"]["spec"]["volumes"]}
+    mounts = {mount["mountPath"]: mount for mount in container(objects)["volumeMounts"]}
+
+    assert settings_of(container(objects)["args"]).state.dir == "/state"
+    assert not mounts["/state"].get("readOnly", False)
+    assert "emptyDir" in volumes[mounts["/state"]["name"]]
+
+
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_only_what_has_replicas_has_a_disruption_budget(folder):
     objects = kustomized(folder)
@@ -264,8 +275,50 @@ def test_a_replica_that_waits_for_a_lease_may_read_and_write_it_and_holds_up_no_
     spec = only(objects, "Deployment")["spec"]
 
     assert granted(objects)["coordination.k8s.io", "leases"] == {"get", "create", "update"}
+    assert granted(objects)["", "events"] == {"create"}
+    assert [len(role["rules"]) for role in of_kind(objects, "Role")] == [4, 2]
     assert settings_of(container(objects)["args"]).kubernetes.leader_election
     assert spec["strategy"]["rollingUpdate"] == {"maxSurge": 1, "maxUnavailable": "100%"}
     sleep = int(container(objects)["lifecycle"]["preStop"]["exec"]["command"][1])
     assert spec["template"]["spec"]["terminationGracePeriodSeconds"] > sleep + 30
     assert ("coordination.k8s.io", "leases") not in granted(kustomized("proxy-replicated"))
+
+
+def test_what_asks_the_api_server_about_tokens_may_do_so_and_nothing_else_of_the_cluster():
+    objects = kustomized("proxy-metrics-auth")
+    [binding] = of_kind(objects, "ClusterRoleBinding")
+    account = only(objects, "ServiceAccount")["metadata"]
+
+    assert settings_of(container(objects)["args"]).kubernetes.metrics_auth
+    assert granted(objects, "ClusterRole") == {
+        ("authentication.k8s.io", "tokenreviews"): {"create"},
+        ("authorization.k8s.io", "subjectaccessreviews"): {"create"},
+        (None, "/metrics"): {"get"},
+    }
+    assert binding["roleRef"]["name"].endswith("-metrics-auth")
+    assert [(s["name"], s["namespace"]) for s in binding["subjects"]] == [
+        (account["name"], account["namespace"])
+    ]
+
+
+@pytest.mark.parametrize("folder", [folder for folder in FOLDERS if folder != "proxy-metrics-auth"])
+def test_nothing_else_may_do_anything_in_the_whole_cluster(folder):
+    objects = kustomized(folder)
+
+    assert not of_kind(objects, "ClusterRole")
+    assert not of_kind(objects, "ClusterRoleBinding")
+    for deployment in of_kind(objects, "Deployment"):
+        for inside in deployment["spec"]["template"]["spec"]["containers"]:
+            assert not [word for word in inside.get("args", ()) if "metrics-endpoint-auth" in word]
+
+
+@pytest.mark.parametrize("folder", INSTALLS)
+def test_the_network_policy_lets_through_what_epp_needs_and_covers_the_pod(folder):
+    objects = kustomized(folder)
+    policy = only(objects, "NetworkPolicy")["spec"]
+    labels = only(objects, "Deployment")["spec"]["template"]["metadata"]["labels"]
+    out = {port["port"] for rule in policy["egress"] for port in rule["ports"]}
+
+    assert policy["podSelector"]["matchLabels"].items() <= labels.items()
+    assert set(policy["policyTypes"]) == {"Ingress", "Egress"}
+    assert out == {53, 443, 6443, 8000}

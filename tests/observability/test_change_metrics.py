@@ -2,7 +2,7 @@
 
 from epp.director.shadow import ShadowTally
 from epp.director.views import Tier
-from epp.observability.change_metrics import ReloadState, ShadowState, SourceState
+from epp.observability.change_metrics import ReloadState, ShadowState, SourceState, StateKept
 from tests.observability.builders import CPU, GPU, World
 
 
@@ -66,3 +66,33 @@ def test_hits_of_views_that_stay_go_on_and_of_others_begin_anew():
     world.metrics.use_views([GPU, CPU])
 
     assert sorted(world.samples("llm_d_epp_prefix_indexer_hit_ratio_count").values()) == [0.0, 2.0]
+
+
+def test_what_was_taken_over_and_what_is_kept_is_shown():
+    loads = {"used": 1, "absent": 0, "refused": 0}
+    kept = StateKept(120, 7.5, loads, {"ok": 2, "failed": 1}, saved_at=1_700_000_000.0, size=4096)
+    world = World(changes={"state": lambda: kept})
+
+    assert world.samples("epp_state_loaded_entries") == {"": 120.0}
+    assert world.samples("epp_state_loaded_age_seconds") == {"": 7.5}
+    assert world.samples("epp_state_loads_total") == {
+        'result="used"': 1.0, 'result="absent"': 0.0, 'result="refused"': 0.0,
+    }  # fmt: skip
+    assert world.samples("epp_state_saves_total") == {'result="ok"': 2.0, 'result="failed"': 1.0}
+    assert world.samples("epp_state_last_save_timestamp_seconds") == {"": 1_700_000_000.0}
+    assert world.samples("epp_state_bytes") == {"": 4096.0}
+
+
+def test_what_was_neither_taken_over_nor_saved_has_no_age_and_no_size():
+    kept = StateKept(0, None, {"used": 0}, {"ok": 0}, saved_at=None, size=0)
+    page = World(changes={"state": lambda: kept}).page()
+
+    assert "epp_state_loaded_entries 0" in page
+    for name in ("epp_state_loaded_age_seconds", "epp_state_last_save_timestamp_seconds", "epp_state_bytes"):
+        assert not [line for line in page.splitlines() if line.startswith(name)]
+
+
+def test_without_a_directory_there_are_no_samples_of_a_state():
+    page = World().page()
+
+    assert not [line for line in page.splitlines() if line.startswith("epp_state")]

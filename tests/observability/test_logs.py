@@ -148,6 +148,7 @@ def test_credentials_are_cut_from_messages(text):
         "risk-averse",
         "the bearer",
         "[::1]:8000 answered 200",
+        "cannot create subjectaccessreviews.authorization.k8s.io of the cluster: 403 Forbidden",
     ],
 )
 def test_ordinary_messages_stay_as_they_are(text):

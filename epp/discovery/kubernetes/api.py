@@ -36,7 +36,7 @@ class WatchEndedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """A kind of objects in one namespace."""
+    """A kind of objects in one namespace, or of the cluster: `namespace` is "" then."""
 
     group: str  # "" for the core
     version: str
@@ -47,12 +47,14 @@ class Resource:
     def path(self) -> str:
         """Where the server has its collection."""
         root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
-        return f"{root}/namespaces/{self.namespace}/{self.plural}"
+        return (
+            f"{root}/namespaces/{self.namespace}/{self.plural}" if self.namespace else f"{root}/{self.plural}"
+        )
 
     def __str__(self) -> str:
         """As a Role names it, with its namespace."""
         name = f"{self.plural}.{self.group}" if self.group else self.plural
-        return f"{name} in namespace {self.namespace}"
+        return f"{name} in namespace {self.namespace}" if self.namespace else f"{name} of the cluster"
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from epp.discovery.source import Pause
 __all__ = ["LeaderElection", "LeasePolicy", "lease_name"]
 
 _NOT_FOUND: Final = 404
+_FORBIDDEN: Final = 403
 _CONFLICT: Final = 409
 _MAX_NAME: Final = 253
 
@@ -71,6 +72,7 @@ class LeaderElection:
         self.problem: str | None = None
         self._new_client = new_client
         self._resource = resource
+        self._events = Resource("", "v1", "events", resource.namespace)
         self._name = name
         self._identity = identity
         self._clock = clock
@@ -82,6 +84,8 @@ class LeaderElection:
         self._seen: tuple[Any, ...] = ()
         self._seen_at = 0.0
         self._told = False
+        self._records = True  # until it turns out that it may not
+        self._recording: asyncio.Task[None] | None = None
         self._stopping = asyncio.Event()
         self._released = asyncio.Event()
 
@@ -106,18 +110,23 @@ class LeaderElection:
         try:
             while not stopping.done():
                 await self._guarded(self._turn)
-                self._tell()
+                if self._tell():  # not waited for: a slow record must not cost the lease
+                    self._recording = asyncio.create_task(self._record())
                 turn = asyncio.ensure_future(self._pause(self._policy.renew_s))
                 await asyncio.wait({turn, stopping}, return_when=asyncio.FIRST_COMPLETED)
                 turn.cancel()
             if self.leading:
                 await self._guarded(self._release)
             self._leads_until = -1.0
-            self._tell()
+            if self._tell():
+                await self._record()
             self._released.set()
             await asyncio.Event().wait()
         finally:
             stopping.cancel()
+            if self._recording is not None:
+                self._recording.cancel()
+                await asyncio.gather(self._recording, return_exceptions=True)
 
     async def _guarded(self, work: Callable[[ApiClient], Any]) -> None:
         """Do something with the API server, in time; what fails is a problem and ends nothing."""
@@ -197,7 +206,51 @@ class LeaderElection:
         body = msgspec.json.encode(document)
         await client.ask(verb, self._resource, method=method, name=name, body=body)
 
-    def _tell(self) -> None:
-        if self.leading is not self._told:
-            self._told = self.leading
-            self._on_change("leading" if self._told else f"not leading; {self.holder or 'nobody'} is")
+    def _tell(self) -> bool:
+        """Say whether this replica leads, if that is news."""
+        if self.leading is self._told:
+            return False
+        self._told = self.leading
+        self._on_change("leading" if self._told else f"not leading; {self.holder or 'nobody'} is")
+        return True
+
+    async def _record(self) -> None:
+        """Make an Event of it, for `kubectl get events`; what fails is told and ends nothing."""
+        if not self._records:
+            return
+        try:
+            client = self._new_client()
+        except AccessError:
+            return
+        try:
+            async with asyncio.timeout(self._policy.answer_s):
+                await client.ask(
+                    "create", self._events, method="POST", body=msgspec.json.encode(self._event())
+                )
+        except (ApiError, TimeoutError) as error:
+            self._records = not (isinstance(error, ApiError) and error.status == _FORBIDDEN)
+            self._on_change(f"no Event was recorded: {str(error) or 'no answer'}")
+        finally:
+            await client.close()
+
+    def _event(self) -> dict[str, Any]:
+        now = self._today()
+        at, lease = (
+            now.strftime("%Y-%m-%dT%H:%M:%SZ"),
+            {"name": self._name, "namespace": self._resource.namespace},
+        )
+        return {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {**lease, "name": f"{self._name}.{int(now.timestamp() * 1e6):x}"},
+            "involvedObject": {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", **lease},
+            "type": "Normal",
+            "reason": "LeaderElection",
+            "message": f"{self._identity} {'became leader' if self._told else 'stopped leading'}",
+            "source": {"component": "epp"},
+            "reportingComponent": "epp",
+            "reportingInstance": self._identity,
+            "firstTimestamp": at,
+            "lastTimestamp": at,
+            "count": 1,
+        }

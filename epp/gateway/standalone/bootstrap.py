@@ -1,5 +1,6 @@
 """Envoy's configuration, as it is generated: pure functions of what the operator set."""
 
+from base64 import b64encode
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -7,7 +8,13 @@ from typing import Any, Final
 from epp.endpoints.types import Endpoint
 from epp.gateway.events import DESTINATION
 
-__all__ = ["EXCHANGE", "STAND_INS", "BootstrapOptions", "assignment", "bootstrap"]
+__all__ = [
+    "CERTIFICATE_FILE", "ENDPOINTS_FILE", "EXCHANGE", "STAND_INS", "BootstrapOptions", "assignment",
+    "bootstrap", "certificate",
+]  # fmt: skip
+
+ENDPOINTS_FILE: Final = "endpoints.json"
+CERTIFICATE_FILE: Final = "certificate.json"
 
 EXCHANGE: Final = "x-epp-exchange"  # header and metadata key by which a log line names its check
 
@@ -19,8 +26,12 @@ _TYPES: Final = "type.googleapis.com/envoy"
 _CHECK_NAMESPACE: Final = "envoy.filters.http.ext_authz"
 _USAGE_NAMESPACE: Final = "epp.usage"
 _CLUSTER: Final = "servers"
+_CERTIFICATE: Final = "listener"
 _MANY: Final = 1_000_000  # Envoy's own limits must not be the first to be reached
-_RETRY_ON: Final = "connect-failure,refused-stream,reset-before-request"
+_RETRY_ON: Final = "connect-failure,refused-stream,reset-before-request"  # nothing was sent
+# What more is repeated is said for each request, in a header that the router takes away: `reset` for a
+# connection that broke before an answer, `retriable-status-codes` for 503.
+_UNAVAILABLE: Final = 503
 _DENIED_HEADERS: Final = (
     "content-type", "retry-after", "www-authenticate", "x-llm-d-request-dropped-reason", "x-request-id",
 )  # fmt: skip
@@ -37,12 +48,13 @@ class BootstrapOptions:
 
     Attributes:
         host, port: where clients connect.
-        directory: of the sockets `check.sock`, `control.sock` and `admin.sock`, and of `endpoints.json`.
+        directory: of the sockets `check.sock`, `control.sock` and `admin.sock`, and of the files that Envoy
+            watches.
         max_body_bytes: largest request body.
         control_paths: paths that epp itself answers.
-        cert, key: files of TLS towards clients; None: plain HTTP.
+        tls: speak TLS towards clients, with the certificate in the file of that name.
         min_tls: "1.2" or "1.3".
-        retries: endpoints that are tried after the first, while nothing was sent.
+        retries: endpoints that are tried after the first.
         expose_endpoint: send `x-epp-endpoint`.
         connect_timeout_s, idle_timeout_s, keep_alive_s: of connections to endpoints.
         total_timeout_s: of a request; 0 is no limit.
@@ -54,8 +66,7 @@ class BootstrapOptions:
     directory: str
     max_body_bytes: int
     control_paths: Sequence[str]
-    cert: str | None = None
-    key: str | None = None
+    tls: bool = False
     min_tls: str = "1.2"
     retries: int = 2
     expose_endpoint: bool = True
@@ -101,6 +112,17 @@ def assignment(endpoints: Iterable[Endpoint]) -> dict[str, Any]:
     return {"resources": [resource]}
 
 
+def certificate(key: bytes, certificates: bytes) -> dict[str, Any]:
+    """The file of the certificate that clients are shown (a discovery response of SDS); both are PEM."""
+    pair = {"private_key": key, "certificate_chain": certificates}
+    secret = {
+        "@type": f"{_TYPES}.extensions.transport_sockets.tls.v3.Secret",
+        "name": _CERTIFICATE,
+        "tls_certificate": {name: {"inline_bytes": b64encode(pem).decode()} for name, pem in pair.items()},
+    }
+    return {"resources": [secret]}
+
+
 def _pipe(options: BootstrapOptions, name: str) -> dict[str, Any]:
     return {"pipe": {"path": f"{options.directory}/{name}"}}
 
@@ -119,6 +141,8 @@ def _listener(options: BootstrapOptions) -> dict[str, Any]:
         stat_prefix="ingress",
         stream_idle_timeout="0s",
         use_remote_address=True,
+        # Whose address counts as internal may set headers of Envoy's own, retries among them: nobody.
+        internal_address_config={"cidr_ranges": [{"address_prefix": "0.0.0.0", "prefix_len": 32}]},
         preserve_external_request_id=True,
         server_header_transformation="PASS_THROUGH",
         http_filters=[
@@ -135,7 +159,7 @@ def _listener(options: BootstrapOptions) -> dict[str, Any]:
         access_log=[{"name": "stdout", "typed_config": _access_log()}],
     )
     chain: dict[str, Any] = {"filters": [{"name": "http", "typed_config": manager}]}
-    if options.cert is not None:
+    if options.tls:
         chain["transport_socket"] = {"name": "tls", "typed_config": _tls(options)}
     return {
         "name": "ingress",
@@ -145,13 +169,18 @@ def _listener(options: BootstrapOptions) -> dict[str, Any]:
     }
 
 
+def _watched(options: BootstrapOptions, name: str) -> dict[str, Any]:
+    """A file that is read anew when another takes its place."""
+    return {"path": f"{options.directory}/{name}", "watched_directory": {"path": options.directory}}
+
+
 def _tls(options: BootstrapOptions) -> dict[str, Any]:
     version = f"TLSv1_{options.min_tls[-1]}"
-    pair = {"certificate_chain": {"filename": options.cert}, "private_key": {"filename": options.key}}
+    source = {"path_config_source": _watched(options, CERTIFICATE_FILE)}
     common = {
         "alpn_protocols": ["h2", "http/1.1"],
         "tls_params": {"tls_minimum_protocol_version": version},
-        "tls_certificates": [pair],
+        "tls_certificate_sds_secret_configs": [{"name": _CERTIFICATE, "sds_config": source}],
     }
     return _extension("transport_sockets.tls.v3.DownstreamTlsContext", common_tls_context=common)
 
@@ -172,7 +201,7 @@ def _check(options: BootstrapOptions) -> dict[str, Any]:
         http_service={
             "server_uri": {"uri": "http://epp", "cluster": "checks", "timeout": timeout},
             "authorization_response": {
-                "allowed_upstream_headers": _exactly(["authorization", "x-request-id"]),
+                "allowed_upstream_headers": _exactly(["authorization", "x-request-id", "x-envoy-retry-on"]),
                 "allowed_client_headers": _exactly(_DENIED_HEADERS),
                 # Metadata, which no client can set and no endpoint sees.
                 "dynamic_metadata_from_headers": _exactly([DESTINATION, EXCHANGE]),
@@ -225,6 +254,7 @@ def _access_log() -> dict[str, Any]:
         "served": "%UPSTREAM_REMOTE_ADDRESS%",
         "first_ms": "%RESPONSE_DURATION%",
         "bytes": "%BYTES_SENT%",
+        "attempts": "%UPSTREAM_REQUEST_ATTEMPT_COUNT%",
         **usage,
     }
     return _extension("access_loggers.stream.v3.StdoutAccessLog", log_format={"json_format": line})
@@ -257,7 +287,12 @@ def _servers_route(options: BootstrapOptions) -> dict[str, Any]:
         "idle_timeout": _seconds(options.idle_timeout_s),
     }
     if options.retries:
-        route["retry_policy"] = {"retry_on": _RETRY_ON, "num_retries": options.retries}
+        route["retry_policy"] = {
+            "retry_on": _RETRY_ON,
+            "num_retries": options.retries,
+            "retriable_status_codes": [_UNAVAILABLE],
+            "retry_back_off": {"base_interval": "0.001s", "max_interval": "0.001s"},
+        }
     return {
         "match": {"prefix": "/"},
         "route": route,
@@ -274,8 +309,22 @@ def _breakers() -> dict[str, Any]:
     return {"thresholds": [dict.fromkeys(names, _MANY)]}
 
 
+def _http1(idle_timeout_s: float) -> dict[str, Any]:
+    """A cluster's HTTP/1.1 connections, closed when unused for so long; 0: never."""
+    kind = "extensions.upstreams.http.v3.HttpProtocolOptions"
+    options = {
+        "@type": f"{_TYPES}.{kind}",
+        "explicit_http_config": {"http_protocol_options": {}},
+        "common_http_protocol_options": {"idle_timeout": _seconds(idle_timeout_s)},
+    }
+    return {"typed_extension_protocol_options": {f"envoy.{kind}": options}}
+
+
 def _local(name: str, address: dict[str, Any]) -> dict[str, Any]:
-    """A cluster whose one member is this process."""
+    """A cluster whose one member is this process.
+
+    Unused connections are kept: one that ends tells that its answer was not read (`Checks.unread`).
+    """
     member = {"lb_endpoints": [{"endpoint": {"address": address}}]}
     return {
         "name": name,
@@ -283,28 +332,19 @@ def _local(name: str, address: dict[str, Any]) -> dict[str, Any]:
         "connect_timeout": "1s",
         "circuit_breakers": _breakers(),
         "load_assignment": {"cluster_name": name, "endpoints": [member]},
+        **_http1(0),
     }
 
 
 def _servers(options: BootstrapOptions) -> dict[str, Any]:
-    source = {
-        "path": f"{options.directory}/endpoints.json",
-        "watched_directory": {"path": options.directory},
-    }
-    protocol = _extension(
-        "upstreams.http.v3.HttpProtocolOptions",
-        explicit_http_config={"http_protocol_options": {}},
-        common_http_protocol_options={"idle_timeout": _seconds(max(options.keep_alive_s, 0.001))},
-    )
+    source = _watched(options, ENDPOINTS_FILE)
     return {
         "name": _CLUSTER,
         "type": "EDS",
         "eds_cluster_config": {"eds_config": {"path_config_source": source}},
         "connect_timeout": _seconds(options.connect_timeout_s),
         "circuit_breakers": _breakers(),
-        "typed_extension_protocol_options": {
-            "envoy.extensions.upstreams.http.v3.HttpProtocolOptions": protocol
-        },
+        **_http1(max(options.keep_alive_s, 0.001)),
         "load_balancing_policy": {"policies": [{"typed_extension_config": _override_host()}]},
     }
 

@@ -1,4 +1,4 @@
-"""The Unix socket on which Envoy asks: HTTP/1.1 from a peer that we started ourselves.
+"""The Unix socket on which Envoy asks.
 
 No head and no body is limited here: Envoy has limited both before it asks.
 """
@@ -7,10 +7,8 @@ import asyncio
 from collections.abc import Generator
 from typing import cast
 
-import httptools
-
 from epp.gateway.standalone.checks import CheckAnswer, Checks
-from epp.http.types import Headers
+from epp.gateway.standalone.questions import QuestionReader
 
 __all__ = ["CheckProtocol"]
 
@@ -21,13 +19,10 @@ class CheckProtocol(asyncio.Protocol):
     def __init__(self, checks: Checks) -> None:
         self._checks = checks
         self._loop = asyncio.get_running_loop()
-        self._parser = httptools.HttpRequestParser(self)
+        self._reader = QuestionReader()
         self._transport: asyncio.Transport | None = None
-        self._target = b""
-        self._headers: Headers = []
-        self._body: list[bytes] = []
         self._steps: Generator[None, None, CheckAnswer] | None = None
-        self._told: int | None = None  # the exchange of the last answer
+        self._told: int | None = None  # the exchange of the last answer, until Envoy asks again
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Envoy connected."""
@@ -39,39 +34,20 @@ class CheckProtocol(asyncio.Protocol):
         if self._steps is not None:
             self._steps.close()
         if self._told is not None:
-            self._checks.lost(self._told)
+            self._checks.unread(self._told)
 
     def data_received(self, data: bytes) -> None:
         """Bytes of a question."""
+        self._told = None
         try:
-            self._parser.feed_data(data)
-        except httptools.HttpParserError:
+            question = self._reader.feed(data)
+        except ValueError:
             if self._transport is not None:
                 self._transport.abort()
-
-    # The parser's callbacks.
-
-    def on_message_begin(self) -> None:
-        """Another question."""
-        self._target, self._headers, self._body, self._told = b"", [], [], None
-
-    def on_url(self, url: bytes) -> None:
-        """A part of the target."""
-        self._target += url
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        """A header."""
-        self._headers.append((name.lower(), value))
-
-    def on_body(self, body: bytes) -> None:
-        """A part of the body."""
-        self._body.append(body)
-
-    def on_message_complete(self) -> None:
-        """The question is complete."""
-        body = b"".join(self._body)
-        self._steps = self._checks.check(self._parser.get_method(), self._target, self._headers, body)
-        self._advance()
+            return
+        if question is not None:
+            self._steps = self._checks.check(question)
+            self._advance()
 
     def _advance(self) -> None:
         """Decide, a step in each turn of the loop."""
@@ -81,13 +57,8 @@ class CheckProtocol(asyncio.Protocol):
             next(self._steps)
         except StopIteration as done:
             self._steps = None
-            self._answer(done.value)
+            answer: CheckAnswer = done.value
+            self._told = answer.number
+            self._transport.write(answer.message)
         else:
             self._loop.call_soon(self._advance)
-
-    def _answer(self, answer: CheckAnswer) -> None:
-        self._told = answer.number
-        lines = [b"HTTP/1.1 %d X" % answer.status, b"content-length: %d" % len(answer.body)]
-        lines += [b"%b: %b" % header for header in answer.headers]
-        if self._transport is not None:
-            self._transport.write(b"\r\n".join(lines) + b"\r\n\r\n" + answer.body)

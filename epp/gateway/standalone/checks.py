@@ -2,26 +2,28 @@
 
 import itertools
 import logging
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
-from typing import Final
+from functools import lru_cache
+from typing import Final, NamedTuple
+from urllib.parse import unquote
 
-from epp.director import Director, EndReason, Exchange
+from epp.director import Director, EndReason, Exchange, RequestHead
 from epp.director.pick import pick_list
 from epp.errors import (
     EppError,
     ForbiddenError,
     InternalError,
+    OverloadedError,
     ShuttingDownError,
     UpstreamConnectError,
 )
-from epp.gateway.events import DESTINATION, RequestHeaders
-from epp.gateway.heads import line_of, request_head, request_mutation
-from epp.gateway.standalone.bootstrap import EXCHANGE, STAND_INS
+from epp.gateway.forms import model_of_form
+from epp.gateway.standalone.bootstrap import STAND_INS
 from epp.gateway.standalone.lines import AccessLine
+from epp.gateway.standalone.questions import Question
 from epp.http.errors import error_response
-from epp.http.headers import Credentials, find_request_id
-from epp.http.types import Headers
+from epp.http.headers import Credentials, find_request_id, is_routing_header
 from epp.response.types import Usage
 from epp.security import KeyGate
 
@@ -29,24 +31,29 @@ __all__ = ["CheckAnswer", "CheckSurroundings", "Checks"]
 
 logger = logging.getLogger("epp.gateway")
 
-_REMOVE: Final = b"x-envoy-auth-headers-to-remove"
+# `bootstrap` says what Envoy does with each header.
+_GO_ON: Final = (
+    b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n"
+    b"x-gateway-destination-endpoint: %b\r\nx-epp-exchange: %d\r\n%b\r\n"
+)
+_REPEAT_RESETS: Final = b"x-envoy-retry-on: reset\r\n"
+_REPEAT_ALL: Final = b"x-envoy-retry-on: reset,retriable-status-codes\r\n"
 _GONE: Final = frozenset({"DC", "DPE", "DT"})
 _UNREACHED: Final = frozenset({"UF", "UH", "UO", "NR", "NC", "URX"})
 _BROKEN: Final = frozenset({"UC", "UR", "LR", "UPE"})
 _LATE: Final = frozenset({"UT", "SI", "UMSDR", "DT"})
+_KNOWN_NAMES: Final = 512
+_WARN_EVERY_S: Final = 10.0
 
 
-@dataclass(frozen=True, slots=True)
-class CheckAnswer:
+class CheckAnswer(NamedTuple):
     """What Envoy is told: 200 lets the request go on; anything else is the client's answer, where some of
     `STAND_INS` stand for others.
 
-    `number` names the exchange in Envoy's log, None where there is none.
+    `message` is all of it in HTTP/1.1. `number` names the exchange in Envoy's log, None where there is none.
     """
 
-    status: int
-    headers: Headers
-    body: bytes = b""
+    message: bytes
     number: int | None = None
 
 
@@ -54,7 +61,7 @@ class CheckAnswer:
 class CheckSurroundings:
     """What checks need; `now` is in monotonic seconds, `least` endpoints are told if there are so many.
 
-    `closed` says why a path is not served, "" when it is.
+    `closed` says why a path is not served, "" when it is; `max_requests` may be open at once, 0: any number.
     """
 
     director: Director
@@ -62,6 +69,7 @@ class CheckSurroundings:
     new_request_id: Callable[[], bytes]
     closed: Callable[[str], str]
     least: int = 1
+    max_requests: int = 0
     gate: KeyGate | None = None
     credentials: Credentials | None = None
 
@@ -71,30 +79,35 @@ class Checks:
 
     def __init__(self, around: CheckSurroundings) -> None:
         self._around = around
+        self._withheld = _texts(around.credentials.withheld) if around.credentials else frozenset[str]()
         self._numbers = itertools.count(1)
         self._open: dict[int, Exchange] = {}
+        self._unasked = 0
+        self._warned = float("-inf")
 
     def __len__(self) -> int:
         """Requests that Envoy has."""
         return len(self._open)
 
-    def check(
-        self, method: bytes, target: bytes, headers: Headers, body: bytes
-    ) -> Generator[None, None, CheckAnswer]:
+    # The check.
+
+    def check(self, question: Question) -> Generator[None, None, CheckAnswer]:
         """Decide; yields about each MB of work. Closing the generator takes everything back."""
-        around = self._around
-        event = RequestHeaders([(b":method", method), (b":path", target), *headers])
-        line = line_of(event)
-        request_id = find_request_id(headers) or around.new_request_id()
-        admission = around.gate.admit(line.method, headers) if around.gate else None
-        head = request_head(event, line, request_id, admission.key_name if admission else None)
+        around, headers, body = self._around, question.headers, question.body
+        given = headers.get("x-request-id", "").encode("latin-1")
+        request_id = find_request_id([(b"x-request-id", given)]) or around.new_request_id()
+        path = _path(question.target)
+        key_name, refusal = self._admit(question, path)
+        client = headers.get("x-forwarded-for", "").rpartition(",")[2].strip() or None
+        head = RequestHead(request_id.decode("ascii"), question.method, path, headers, client, key_name)
         exchange = around.director.open(head, around.now())
-        refusal = admission.error if admission is not None else None
-        closed = around.closed(line.path)
-        if refusal is not None or closed:
-            return self._refuse(exchange, request_id, refusal or ForbiddenError(closed))
+        if refusal is not None:
+            return self._refuse(exchange, request_id, refusal)
         try:
-            yield from around.director.prepare(exchange, body, around.now())
+            model = model_of_form(path, headers.get("content-type"), body)
+            read = body if model is None else None
+            yield from around.director.prepare(exchange, read, around.now(), model=model)
+            exchange.body_bytes = len(body)
             told = pick_list(around.director, exchange, around.now(), least=around.least)
         except EppError as error:
             return self._refuse(exchange, request_id, error)
@@ -104,32 +117,103 @@ class Checks:
         except Exception:
             logger.exception("request %s failed", request_id.decode("ascii"))
             return self._refuse(exchange, request_id, InternalError("internal error"))
-        return self._let(exchange, event, request_id, ",".join(told))
+        own_id = request_id if request_id != given else None
+        return self._let_go(exchange, own_id, ",".join(told))
 
-    def _let(
-        self, exchange: Exchange, event: RequestHeaders, request_id: bytes, destination: str
-    ) -> CheckAnswer:
+    def _admit(self, question: Question, path: str) -> tuple[str | None, EppError | None]:
+        """The name of the client's key, and why the request is refused before anything is read of it."""
+        around, name = self._around, None
+        if around.gate is not None:
+            headers = [(n.encode("latin-1"), v.encode("latin-1")) for n, v in question.headers.items()]
+            admission = around.gate.admit(question.method, headers)
+            name = admission.key_name
+            if admission.error is not None:
+                return name, admission.error
+        closed = around.closed(path)
+        if closed:
+            return name, ForbiddenError(closed)
+        limit = around.max_requests
+        if limit and len(self._open) >= limit:
+            return name, OverloadedError(f"{limit} requests are in flight, more are not taken; try again")
+        return name, None
+
+    def _let_go(self, exchange: Exchange, own_id: bytes | None, destination: str) -> CheckAnswer:
         number = next(self._numbers)
         self._open[number] = exchange
-        mutation = request_mutation(
-            event,
-            request_id=request_id,
-            destination=destination,
-            credentials=self._around.credentials,
-        )
-        headers: Headers = [*mutation.replaced, (EXCHANGE.encode("ascii"), b"%d" % number)]
-        # The pick goes to Envoy alone: who sent such a header wanted to choose.
-        forged = [DESTINATION] if any(name == DESTINATION.encode() for name, _ in event.headers) else []
-        removed = [*mutation.removed, *forged]
+        more = self._repeats(exchange)
+        if own_id is not None:
+            more += b"x-request-id: %b\r\n" % own_id
+        removed = [
+            name for name in exchange.head.headers if _is_routing_header(name) or name in self._withheld
+        ]
+        credentials = self._around.credentials
+        if credentials is not None and credentials.authorization is not None:
+            more += b"authorization: %b\r\n" % credentials.authorization
+            removed = [name for name in removed if name != "authorization"]  # Envoy removes what it has set
         if removed:
-            headers.append((_REMOVE, ",".join(removed).encode("latin-1")))
-        return CheckAnswer(200, headers, number=number)
+            more += b"x-envoy-auth-headers-to-remove: %b\r\n" % ",".join(removed).encode("latin-1")
+        return CheckAnswer(_GO_ON % (destination.encode("ascii"), number, more), number)
+
+    def _repeats(self, exchange: Exchange) -> bytes:
+        """What Envoy may repeat beside connections that were never made."""
+        if exchange.request is None or not exchange.request.replay_safe:
+            return b""
+        return _REPEAT_ALL if self._around.director.budget.has_room(exchange.arrived) else _REPEAT_RESETS
 
     def _refuse(self, exchange: Exchange, request_id: bytes, error: EppError) -> CheckAnswer:
         self._end(exchange, EndReason.REJECTED, error=error)
         status, headers, body = error_response(error)
-        kept = [header for header in headers if header[0] != b"content-length"]
-        return CheckAnswer(STAND_INS.get(status, status), [*kept, (b"x-request-id", request_id)], body)
+        lines = [b"HTTP/1.1 %d Refused" % STAND_INS.get(status, status)]
+        lines += [b"%b: %b" % header for header in (*headers, (b"x-request-id", request_id))]
+        return CheckAnswer(b"%b\r\n\r\n%b" % (b"\r\n".join(lines), body))
+
+    def unread(self, number: int) -> None:
+        """Envoy has closed the connection on which it was told of this exchange: its client left while it
+        asked, and it sent nothing. (It keeps connections whose answer it has read.)
+        """
+        exchange = self._open.pop(number, None)
+        if exchange is not None:
+            self._end(exchange, EndReason.CLIENT_DISCONNECTED)
+
+    # The log.
+
+    def ended(self, lines: Iterable[AccessLine]) -> None:
+        """Envoy's log: requests have ended."""
+        for line in lines:
+            exchange = self._open.pop(line.exchange, None) if line.exchange is not None else None
+            if exchange is not None:
+                self._ended(exchange, line)
+            elif line.exchange is None and line.sent:
+                self._unasked += 1
+        now = self._around.now()
+        if self._unasked and now - self._warned >= _WARN_EVERY_S:
+            logger.warning(
+                "requests were sent on without a decision, which Envoy did not wait for: %d", self._unasked
+            )
+            self._unasked, self._warned = 0, now
+
+    def _ended(self, exchange: Exchange, line: AccessLine) -> None:
+        director = self._around.director
+        reason = _reason(line.flags)
+        if line.attempts is not None and line.attempts > 1:
+            exchange.attempts = line.attempts
+            director.budget.spend(line.attempts - 1, self._around.now())
+        if reason is None:
+            self._end(exchange, EndReason.UPSTREAM_ABORTED, error=UpstreamConnectError("no connection"))
+            return
+        if line.served is not None:
+            director.on_served(exchange, line.served)
+        if line.status:
+            first = exchange.arrived + (line.first_ms or 0.0) / 1000
+            director.on_response_head(exchange, line.status, first)
+            director.on_first_byte(exchange, first)
+        self._end(exchange, reason, usage=_usage(line), response_bytes=line.bytes)
+
+    def shut_down(self) -> None:
+        """Envoy is gone: nothing more will be reported."""
+        for exchange in self._open.values():
+            self._end(exchange, EndReason.SHUTDOWN, error=ShuttingDownError("the router is shutting down"))
+        self._open.clear()
 
     def _end(
         self,
@@ -143,46 +227,37 @@ class Checks:
         director, now = self._around.director, self._around.now()
         director.on_end(exchange, reason, now, usage=usage, response_bytes=response_bytes, error=error)
 
-    def ended(self, line: AccessLine) -> None:
-        """Envoy's log: a request has ended."""
-        number = line.exchange or ""
-        exchange = self._open.pop(int(number), None) if number.isascii() and number.isdigit() else None
-        if exchange is None:
-            return
-        director = self._around.director
-        flags = frozenset((line.flags or "-").split(","))
-        if flags & _UNREACHED:
-            self._end(exchange, EndReason.UPSTREAM_ABORTED, error=UpstreamConnectError("no connection"))
-            return
-        if line.served is not None:
-            director.on_served(exchange, line.served)
-        if line.status:
-            first = exchange.arrived + (line.first_ms or 0.0) / 1000
-            director.on_response_head(exchange, line.status, first)
-            director.on_first_byte(exchange, first)
-        self._end(exchange, _reason(flags), usage=_usage(line), response_bytes=line.bytes)
 
-    def lost(self, number: int) -> None:
-        """Envoy has closed the connection on which it was told of this exchange: maybe it never read it."""
-        exchange = self._open.pop(number, None)
-        if exchange is not None:
-            self._around.director.on_unobserved(exchange, self._around.now())
-
-    def shut_down(self) -> None:
-        """Envoy is gone: nothing more will be reported."""
-        for exchange in self._open.values():
-            self._end(exchange, EndReason.SHUTDOWN, error=ShuttingDownError("the router is shutting down"))
-        self._open.clear()
+def _texts(names: Iterable[bytes]) -> frozenset[str]:
+    return frozenset(name.decode("latin-1") for name in names)
 
 
-def _reason(flags: frozenset[str]) -> EndReason:
-    if flags & _GONE:
+def _path(target: str) -> str:
+    """The path of a target, decoded and without its query."""
+    path = target.partition("?")[0]
+    return unquote(path) if "%" in path else path
+
+
+@lru_cache(_KNOWN_NAMES)
+def _is_routing_header(name: str) -> bool:
+    return is_routing_header(name.encode("latin-1"))
+
+
+@lru_cache(_KNOWN_NAMES)
+def _reason(flags: str | None) -> EndReason | None:
+    """What Envoy's flags (`DC`, `UF,URX`, …) say of a request's end; None: it reached nobody."""
+    found = frozenset((flags or "-").split(","))
+    if found & _UNREACHED:
+        return None
+    if found & _GONE:
         return EndReason.CLIENT_DISCONNECTED
-    if flags & _BROKEN:
+    if found & _BROKEN:
         return EndReason.UPSTREAM_ABORTED
-    return EndReason.TIMEOUT if flags & _LATE else EndReason.COMPLETE
+    return EndReason.TIMEOUT if found & _LATE else EndReason.COMPLETE
 
 
 def _usage(line: AccessLine) -> Usage | None:
+    if line.prompt is None and line.completion is None and line.cached is None:
+        return None
     counts = [None if n is None or n < 0 else int(n) for n in (line.prompt, line.completion, line.cached)]
     return None if counts == [None] * 3 else Usage(*counts)

@@ -12,19 +12,25 @@ _LONGEST: Final = 1 << 16
 class AccessLine(msgspec.Struct, gc=False):
     """What became of one request; what Envoy does not know is None.
 
-    `served` is the address that answered; `first_ms` the time to the first byte of its answer; `flags` are
-    Envoy's (DC: the client left, UF: no connection, …).
+    `served` is the address that answered, a path where that is this process; `first_ms` the time to the first
+    byte of its answer; `flags` are Envoy's (DC: the client left, UF: no connection, …).
     """
 
-    exchange: str | None = None
+    exchange: int | None = None
     status: int | None = None
     flags: str | None = None
     served: str | None = None
     first_ms: float | None = None
     bytes: int = 0
+    attempts: int | None = None
     prompt: float | None = None
     completion: float | None = None
     cached: float | None = None
+
+    @property
+    def sent(self) -> bool:
+        """The request went to an endpoint."""
+        return self.served is not None and not self.served.startswith("/")
 
 
 class LineReader:
@@ -32,7 +38,7 @@ class LineReader:
 
     def __init__(self) -> None:
         self._rest = b""
-        self._decode = msgspec.json.Decoder(AccessLine).decode
+        self._decode = msgspec.json.Decoder(AccessLine, strict=False).decode  # the exchange comes as text
         self.unread = 0
 
     def feed(self, data: bytes) -> list[AccessLine]:

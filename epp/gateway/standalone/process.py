@@ -13,7 +13,7 @@ from typing import Any, Final
 import httpx
 
 from epp.endpoints.types import Endpoint
-from epp.gateway.standalone.bootstrap import assignment
+from epp.gateway.standalone.bootstrap import CERTIFICATE_FILE, ENDPOINTS_FILE, assignment, certificate
 from epp.gateway.standalone.child import command
 from epp.gateway.standalone.lines import AccessLine, LineReader
 
@@ -41,13 +41,13 @@ class EnvoyProcess:
     """One Envoy whose files stand in `directory`."""
 
     def __init__(
-        self, program: str, directory: Path, *, concurrency: int, on_line: Callable[[AccessLine], None]
+        self, program: str, directory: Path, *, concurrency: int, on_lines: Callable[[list[AccessLine]], None]
     ) -> None:
-        """`on_line` gets each line of the access log."""
+        """`on_lines` gets the lines of the access log, as many as there are."""
         self._program = program
         self._directory = directory
         self._concurrency = concurrency
-        self._on_line = on_line
+        self._on_lines = on_lines
         self._process: asyncio.subprocess.Process | None = None
         self._reading: asyncio.Task[None] | None = None
         transport = httpx.AsyncHTTPTransport(uds=str(directory / "admin.sock"))
@@ -55,7 +55,11 @@ class EnvoyProcess:
 
     def write_endpoints(self, endpoints: Iterable[Endpoint]) -> None:
         """Tell Envoy which endpoints there are; it reads the file when another takes its place."""
-        self._write("endpoints.json", assignment(endpoints))
+        self._write(ENDPOINTS_FILE, assignment(endpoints))
+
+    def write_certificate(self, key: bytes, certificates: bytes) -> None:
+        """Tell Envoy what to show to clients, both in PEM; connections that are open keep what they have."""
+        self._write(CERTIFICATE_FILE, certificate(key, certificates))
 
     def _write(self, name: str, content: dict[str, Any]) -> None:
         target = self._directory / name
@@ -109,8 +113,7 @@ class EnvoyProcess:
         if stdout is None:
             raise AssertionError("the output is a pipe")
         while data := await stdout.read(_READ_BYTES):
-            for line in reader.feed(data):
-                self._on_line(line)
+            self._on_lines(reader.feed(data))
 
     async def _is_ready(self) -> bool:
         with contextlib.suppress(httpx.TransportError):

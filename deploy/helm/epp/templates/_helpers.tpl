@@ -17,6 +17,19 @@ labels:
 {{- define "epp.group" -}}{{ (split "/" .Values.inferencePool.apiVersion)._0 }}{{- end }}
 {{- /* Both spellings of the switch are in use. */ -}}
 {{- define "epp.on" -}}{{ if or .enabled .enable }}true{{ end }}{{- end }}
+{{- /* Flags as a mapping, or as a list of name and value, which older values files have: JSON of a mapping. */ -}}
+{{- define "epp.flags" -}}
+{{- $flags := .Values.inferenceExtension.flags }}
+{{- if kindIs "slice" $flags }}
+{{- $found := dict }}
+{{- range $flags }}{{ $_ := set $found .name .value }}{{ end }}
+{{- $flags = $found }}
+{{- end }}
+{{- toJson ($flags | default dict) }}
+{{- end }}
 {{- define "epp.elects" -}}
-{{- if eq (toString (get .Values.inferenceExtension.flags "ha-enable-leader-election")) "true" }}true{{ end }}
+{{- if eq (toString (get (include "epp.flags" . | fromJson) "ha-enable-leader-election")) "true" }}true{{ end }}
+{{- end }}
+{{- define "epp.asks" -}}
+{{- with .Values.inferenceExtension.monitoring.prometheus }}{{ include "epp.on" (.auth | default dict) }}{{ end }}
 {{- end }}
