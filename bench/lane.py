@@ -1,6 +1,6 @@
 """What a request, and a chunk of a stream, costs in the fast lane without sockets and kernel.
 
-    python bench/lane.py [--bytes 1000] [--requests 500] [--batches 40] [--profile] [--record]
+    python bench/lane.py [--bytes 1000] [--clients 32] [--requests 640] [--batches 40] [--profile] [--record]
 
 The real protocol, relay, director, observers and upstream client of one process; clients and endpoints are
 transports in memory. CPU time of the process in the best batch: neighbours make others slower. --profile
@@ -10,12 +10,13 @@ prints the functions that cost most instead; --record puts the run on record, as
 import argparse
 import asyncio
 import cProfile
+import gc
 import json
 import pstats
 import random
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -31,7 +32,6 @@ from epp.proxy.front_state import FrontState
 from epp.proxy.server import _Listener
 
 CONFIG = Path(__file__).parents[1] / "config" / "tiered-prefix-cpu.yaml"
-CLIENTS = 32
 WORDS = ("alpha", "beta", "gamma", "delta", "epsilon", "zeta")
 USAGE = {"prompt_tokens": 250, "completion_tokens": 20, "prompt_tokens_details": {"cached_tokens": 128}}
 ANSWER = json.dumps({"choices": [{"message": {"content": "x" * 250}}], "usage": USAGE}).encode()
@@ -106,13 +106,6 @@ class Lane:
         assert isinstance(protocol, FastProtocol)
         return protocol
 
-    async def answered(self, client: FastProtocol, request: bytes, response: bytes) -> None:
-        """One request on a new connection to an endpoint."""
-        client.data_received(request)
-        while not self.asked:  # noqa: ASYNC110  the connection is made by a task
-            await asyncio.sleep(0)
-        self.asked.pop().data_received(response)
-
 
 def requests(size: int) -> list[bytes]:
     """Chats of about `size` bytes: 32 texts, each the beginning of several prompts."""
@@ -133,62 +126,69 @@ def requests(size: int) -> list[bytes]:
     return [b"%bContent-Length: %d\r\n\r\n%b" % (head, len(body), body) for body in bodies]
 
 
-def best_us(run: Callable[[int], None], count: int, batches: int) -> float:
+async def best_us(run: Callable[[int], Awaitable[None]], count: int, batches: int) -> float:
     """CPU µs of one of `count` in the best of `batches`."""
     best = float("inf")
     for _ in range(batches):
         began = time.process_time()
-        run(count)
+        await run(count)
         best = min(best, (time.process_time() - began) / count)
     return best * 1e6
 
 
 async def measure(options: argparse.Namespace, log: str) -> None:
-    record = f"{log}.rec" if options.record else None
-    lane = Lane(log, record)
+    lane = Lane(log)
     await lane.listener.refresh_date()
-    clients = [lane.client() for _ in range(CLIENTS)]
+    clients = [lane.client() for _ in range(options.clients)]
     bodies = requests(options.bytes)
-    for number in range(4 * CLIENTS):
-        await lane.answered(clients[number % CLIENTS], bodies[number % len(bodies)], RESPONSE)
 
-    def serve(count: int) -> None:
-        for number in range(count):
-            clients[number % CLIENTS].data_received(bodies[number % len(bodies)])
-            lane.asked.pop().data_received(RESPONSE)
+    async def serve(count: int) -> None:
+        for first in range(0, count, len(clients)):
+            for number, client in enumerate(clients, first):
+                client.data_received(bodies[number % len(bodies)])
+            while len(lane.asked) < len(clients):  # noqa: ASYNC110  sent in later turns
+                await asyncio.sleep(0)
+            asked, lane.asked = lane.asked, []
+            for endpoint in asked:
+                endpoint.data_received(RESPONSE)
+            await asyncio.sleep(0)
 
-    serve(1000)
+    await serve(1000)
+    gc.collect()
+    gc.freeze()
     if options.profile:
-        profile = cProfile.Profile()
-        profile.runcall(serve, options.requests * options.batches // 4)
+        with cProfile.Profile() as profile:
+            await serve(options.requests * options.batches // 4)
         pstats.Stats(profile).sort_stats("tottime").print_stats(50)
     else:
-        print(f"request of {options.bytes} bytes: {best_us(serve, options.requests, options.batches):.1f} µs")
-        clients[0].data_received(bodies[0])
-        endpoint = lane.asked.pop()
-        endpoint.data_received(STREAM)
-
-        def stream(count: int) -> None:
-            for _ in range(count):
-                endpoint.data_received(CHUNK)
-
-        print(f"chunk of a stream: {best_us(stream, 5 * options.requests, options.batches):.2f} µs")
+        cost = await best_us(serve, options.requests, options.batches)
+        print(f"request of {options.bytes} bytes, {len(clients)} at a time: {cost:.1f} µs")
+        await measure_chunks(options, lane, clients[0], bodies[0])
     lane.runtime.observers.stop()
-    if record is not None:
-        lane.runtime.recording.stop()
-        await asyncio.to_thread(tell_size, Path(record))
 
 
-def tell_size(record: Path) -> None:
-    """Of a recording, which goes then."""
-    print(f"on record: {record.stat().st_size / 1e6:.1f} MB")
-    record.unlink()
+async def measure_chunks(
+    options: argparse.Namespace, lane: Lane, client: FastProtocol, request: bytes
+) -> None:
+    """One stream, chunk after chunk."""
+    client.data_received(request)
+    while not lane.asked:  # noqa: ASYNC110  the request is sent in a later turn
+        await asyncio.sleep(0)
+    endpoint = lane.asked.pop()
+    endpoint.data_received(STREAM)
+
+    async def stream(count: int) -> None:
+        for _ in range(count):
+            endpoint.data_received(CHUNK)
+
+    print(f"chunk of a stream: {await best_us(stream, 5 * options.requests, options.batches):.2f} µs")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--bytes", type=int, default=1000, help="size of a request's body (%(default)s)")
-    parser.add_argument("--requests", type=int, default=500, help="in a batch (%(default)s)")
+    parser.add_argument("--clients", type=int, default=32, help="requests under way together (%(default)s)")
+    parser.add_argument("--requests", type=int, default=640, help="in a batch (%(default)s)")
     parser.add_argument("--batches", type=int, default=40, help="of which the best counts (%(default)s)")
     parser.add_argument("--profile", action="store_true", help="print the functions that cost most")
     parser.add_argument("--record", action="store_true", help="put the run on record")

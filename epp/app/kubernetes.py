@@ -6,7 +6,7 @@ import os
 import random
 import socket
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Final
 
@@ -17,6 +17,7 @@ from epp.config.kubernetes_settings import ports_of
 from epp.discovery.alarm import Alarm
 from epp.discovery.kubernetes.access import AccessError, find_access
 from epp.discovery.kubernetes.api import ApiClient, Resource
+from epp.discovery.kubernetes.exec_credentials import ExecCommand, ExecToken
 from epp.discovery.kubernetes.follower import FollowPolicy
 from epp.discovery.kubernetes.lease import LeaderElection, lease_name
 from epp.discovery.kubernetes.members import Members
@@ -63,7 +64,7 @@ def kubernetes_source(
         policy=FollowPolicy(resync_s=settings.resync_interval_s),
     )
     return KubernetesSource(
-        lambda: _client(settings), namespace_of(settings, os.environ), target, around, scheme=settings.scheme
+        _clients(settings), namespace_of(settings, os.environ), target, around, scheme=settings.scheme
     )
 
 
@@ -79,7 +80,7 @@ def leader_election(settings: Settings, clock: Clock) -> LeaderElection | None:
         return False
 
     return LeaderElection(
-        lambda: _client(kubernetes),
+        _clients(kubernetes),
         Resource("coordination.k8s.io", "v1", "leases", namespace),
         lease_name(namespace, kubernetes.pool or settings.pool_name),
         f"{os.environ.get('POD_NAME') or socket.gethostname()}_{uuid.uuid4()}",
@@ -94,8 +95,15 @@ def metrics_access(settings: KubernetesSettings, clock: Clock) -> MetricsAccess 
     """What asks the API server who may read /metrics, None where nobody is asked."""
     if not settings.metrics_auth:
         return None
-    return MetricsAccess(Reviewer(lambda: _client(settings), clock), clock)
+    return MetricsAccess(Reviewer(_clients(settings), clock), clock)
 
 
-def _client(settings: KubernetesSettings) -> ApiClient:
-    return ApiClient(find_access(settings.kubeconfig, os.environ), stall_s=settings.stall_timeout_s)
+def _clients(settings: KubernetesSettings) -> Callable[[], ApiClient]:
+    """Makes clients that share the tokens of a kubeconfig's command."""
+    plugins: dict[ExecCommand, ExecToken] = {}
+
+    def new_client() -> ApiClient:
+        access = find_access(settings.kubeconfig, os.environ, plugins=plugins)
+        return ApiClient(access, stall_s=settings.stall_timeout_s)
+
+    return new_client

@@ -2,8 +2,9 @@
 
 import logging
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 from epp import __version__
 from epp.app.watched import WatchedFiles
@@ -30,6 +31,7 @@ from epp.observability.metrics import (
     ViewLabels,
 )
 from epp.proxy import Relay
+from epp.proxy.turns import Turns
 from epp.scheduling.producers.approx_prefix_cache import DEFAULT_PRODUCER
 from epp.scheduling.receipt import PredictedHit
 from epp.security import KeyGate
@@ -40,7 +42,10 @@ logger = logging.getLogger("epp")
 
 
 class Observers:
-    """Registered with the director in the order in which they see a request's record."""
+    """Registered with the director in the order in which they see a request's record.
+
+    Records that come together are observed together; whoever asks for figures gets those of all records.
+    """
 
     metrics_content_type = CONTENT_TYPE
 
@@ -95,9 +100,14 @@ class Observers:
         }
         if self._settings.access_log.enabled:
             watchers["access_log"] = self._access_log.observe
-        core.director.observers.extend(
-            guarded(name, observe, self._observer_failed) for name, observe in watchers.items()
-        )
+        observers = [guarded(name, observe, self._observer_failed) for name, observe in watchers.items()]
+
+        def observe(record: RequestRecord) -> None:
+            for observer in observers:
+                observer(record)
+
+        self._records = Turns(observe)
+        core.director.observers.append(self._records.add)
 
     def start(self) -> None:
         """Begin to write logs."""
@@ -110,7 +120,18 @@ class Observers:
 
     def stop(self) -> None:
         """Write what waits."""
+        self._records.flush()
         self._writer.close()
+
+    def render_metrics(self) -> Iterator[bytes]:
+        """The page of metrics in slices."""
+        self._records.flush()
+        return self.metrics.render_slices()
+
+    def render(self, limit: int) -> Iterator[dict[str, Any]]:
+        """The last decisions, at most `limit`, newest first."""
+        self._records.flush()
+        return self.decisions.render(limit)
 
     def reopen(self) -> None:
         """Open the access log's file anew."""

@@ -9,15 +9,13 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from typing import Any, TextIO
 
 import yaml
 
-from epp.director.record import RequestRecord
 from epp.errors import ConfigError, ConfigProblem
-from epp.scheduling.receipt import render
+from epp.simulate.decisions import DecisionLog
 from epp.simulate.experiment import Scenario, compare, load_config_or_policy, run_scenarios, summary_of
 from epp.simulate.html import page
 from epp.simulate.inputs import override, read_fleet, read_workload, read_yaml, workload_of
@@ -29,6 +27,7 @@ from epp.simulate.report import (
     cells_as_json,
     cells_as_text,
     differences_as_text,
+    regret_as_text,
     summaries_as_json,
     summaries_as_text,
 )
@@ -129,7 +128,7 @@ def _replay(arguments: argparse.Namespace) -> int:
     with ExitStack() as stack:
         observe = None
         if arguments.decisions:
-            observe = partial(_write_decision, stack.enter_context(_written(arguments.decisions)))
+            observe = DecisionLog(stack.enter_context(_written(arguments.decisions)).write).observe
         config = load_config_or_policy(arguments.config) if arguments.config else None
         told = replay_file(Path(arguments.replay), config, observe)
     sys.stdout.write(replayed_as_json(told) if arguments.format == "json" else replayed_as_text(told))
@@ -224,7 +223,7 @@ def _written(path: str) -> Iterator[TextIO]:
 
 
 def _write_rows(file: TextIO, outcomes: dict[str, list[Outcome]]) -> None:
-    names = list(RequestRow.__dataclass_fields__)
+    names = list(RequestRow.__struct_fields__)
     lines = csv.writer(file)
     lines.writerow(["run", *names, "ttft_s", "e2e_s", "itl_s"])
     for run_name, found in outcomes.items():
@@ -234,25 +233,13 @@ def _write_rows(file: TextIO, outcomes: dict[str, list[Outcome]]) -> None:
 
 
 def _write_decisions(file: TextIO, scenario: Scenario) -> None:
-    """The first run once more, told by its observer."""
-    observe = partial(_write_decision, file)
+    """The first run once more, told by its observer; what its choices cost goes to stderr."""
+    log = DecisionLog(file.write)
     fleet, events = read_fleet(scenario.fleet)
     workload = workload_of(read_workload(scenario.workload), scenario.seed)
     config = load_config_or_policy(scenario.policy)
-    simulate(fleet, config, workload, seed=scenario.seed, events=events, observer=observe)
-
-
-def _write_decision(file: TextIO, record: RequestRecord) -> None:
-    """Nothing for a request that was refused, or that somebody else was picked for."""
-    decision = record.decision
-    candidates = decision.primary.candidates if decision is not None else ()
-    picked = next((e for e in candidates if e.address == record.endpoint), None)
-    if decision is None or picked is None:
-        return
-    shown = {
-        "request": record.request_id,
-        "arrived_s": round(record.arrived, 6),
-        "first_token_s": None if record.first_byte_at is None else round(record.first_byte_at, 6),
-        **render(decision, picked),
-    }
-    file.write(json.dumps(shown) + "\n")
+    simulate(
+        fleet, config, workload,
+        seed=scenario.seed, events=events, observer=log.observe, forecasts=log.forecast,
+    )  # fmt: skip
+    sys.stderr.write(regret_as_text(log.regret))

@@ -5,9 +5,10 @@ Pure: the time is an argument, nothing is shared with the router's own hashing.
 
 from epp.engine.cpu_tier import CpuTier
 from epp.engine.engine import Engine
+from epp.engine.grid import Grid, GridLatency
 from epp.engine.hardware import GPUS, MODELS, Gpu, ModelShape, kernel_latency, read_config
 from epp.engine.keys import block_keys, chain_seed
-from epp.engine.latency import KernelLatency, LatencyProfile, LinearLatency, StepLoad
+from epp.engine.latency import KernelLatency, LatencyProfile, LinearLatency, StepLatency, StepLoad
 from epp.engine.run import StepRun
 from epp.engine.types import (
     EngineConfig,
@@ -31,10 +32,13 @@ __all__ = [
     "EngineRequest",
     "FinishReason",
     "Gpu",
+    "Grid",
+    "GridLatency",
     "KernelLatency",
     "LatencyProfile",
     "LinearLatency",
     "ModelShape",
+    "StepLatency",
     "StepLoad",
     "StepOutput",
     "StepResult",

@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import MutableSequence
 
 from epp.engine.cpu_tier import CpuTier
+from epp.engine.forecast import Surroundings, first_token_s
 from epp.engine.gpu_tier import GpuTier
 from epp.engine.latency import LatencyProfile
 from epp.engine.run import Batch, StepRun, load_of, longest_run, run_of
@@ -23,7 +24,6 @@ from epp.engine.types import (
     EngineCounters,
     EngineGauges,
     EngineRequest,
-    FinishReason,
     StepOutput,
     StepResult,
 )
@@ -41,6 +41,7 @@ class Engine:
         self.config = config
         self.counters = EngineCounters()
         self._latency = latency
+        self._block_tokens = config.block_tokens
         self._gpu = GpuTier(config.usable_gpu_blocks)
         self._cpu = CpuTier(config.cpu_blocks) if cpu_tier is None else cpu_tier
         self._sequences: dict[str, Sequence] = {}
@@ -101,6 +102,14 @@ class Engine:
             loading=len(self._loading),
             kv_usage=1 - self._gpu.free_blocks / self._gpu.capacity,
         )
+
+    def forecast(self, request: EngineRequest, start_s: float) -> float:
+        """When `request` would have its first token, were it queued now; steps begin at `start_s`."""
+        queued = [*self._loading, *self._waiting]
+        around = Surroundings(
+            self.config, self._latency, self._gpu, self._cpu, self._running, queued, self._link_free_s
+        )
+        return first_token_s(around, request, start_s)
 
     @property
     def live_requests(self) -> int:
@@ -165,13 +174,13 @@ class Engine:
             run.cut(wake_s)
         return run
 
-    def finish(self, run: StepRun) -> StepResult:
-        """The steps have ended, at `run.end_s`: what came out of them."""
+    def finish(self, run: StepRun, *, brief: bool = False) -> StepResult:
+        """The steps have ended, at `run.end_s`: what came out; `brief`: first and last tokens alone."""
         if run.steps > 1:
             for sequence, _ in run.batch:
                 self._grow(sequence, run.steps - 1)
                 sequence.generated_tokens += run.steps - 1
-        outputs = self._complete(run)
+        outputs = self._complete(run, brief=brief)
         return StepResult(
             run.end_s - run.start_s, outputs, computed_tokens=sum(tokens for _, tokens in run.batch)
         )
@@ -239,7 +248,7 @@ class Engine:
         Blocks of a CPU hit are allocated at once and the sequence is parked until the transfer ends;
         otherwise there must be room for the first chunk.
         """
-        size = self.config.block_tokens
+        size = self._block_tokens
         keys = sequence.matchable_keys(size)
         held = self._gpu.match(keys)
         cpu_hits = self._cpu_hits(keys, len(held))
@@ -282,12 +291,8 @@ class Engine:
     def _count_lookup(self, sequence: Sequence, gpu_hit_tokens: int, cpu_hit_tokens: int) -> None:
         sequence.gpu_hit_tokens = gpu_hit_tokens
         sequence.cpu_hit_tokens = cpu_hit_tokens
-        prompt_tokens = sequence.request.prompt_tokens
-        self.counters.prefix_queries += prompt_tokens
-        self.counters.prefix_hits += gpu_hit_tokens
-        if self.config.cpu_blocks:
-            self.counters.external_queries += prompt_tokens - gpu_hit_tokens
-            self.counters.external_hits += cpu_hit_tokens
+        external = cpu_hit_tokens if self.config.cpu_blocks else None
+        self.counters.count_lookup(sequence.prompt_tokens, gpu_hit_tokens, external)
 
     def _reclaim(self, sequence: Sequence, batch: Batch) -> bool:
         """When nothing runs, blocks that another queued sequence holds are taken for `sequence`.
@@ -309,20 +314,21 @@ class Engine:
 
     def _grow(self, sequence: Sequence, tokens: int) -> bool:
         """Get blocks for `tokens` more and make the full ones matchable; False when there are too few."""
-        needed = -(-(sequence.computed_tokens + tokens) // self.config.block_tokens) - len(sequence.blocks)
-        if needed > self._gpu.free_blocks:
-            return False
-        sequence.blocks += self._gpu.allocate(max(needed, 0))
-        sequence.computed_tokens += tokens
-        self._register(sequence)
+        computed_tokens = sequence.computed_tokens + tokens
+        needed = -(-computed_tokens // self._block_tokens) - len(sequence.blocks)
+        if needed > 0:
+            if needed > self._gpu.free_blocks:
+                return False
+            sequence.blocks += self._gpu.allocate(needed)
+        sequence.computed_tokens = computed_tokens
+        if sequence.registered_blocks < sequence.keys:
+            self._register(sequence)
         return True
 
     def _register(self, sequence: Sequence) -> None:
         """Make blocks matchable that are full."""
         keys, known = sequence.request.keys, sequence.registered_blocks
-        if known == len(keys):
-            return
-        full = min(sequence.computed_tokens // self.config.block_tokens, len(keys))
+        full = min(sequence.computed_tokens // self._block_tokens, len(keys))
         if full > known:
             self._gpu.register(sequence.blocks[known:full], keys[known:full])
             sequence.registered_blocks = full
@@ -336,16 +342,12 @@ class Engine:
         sequence.ready_s = None
 
     def _write_through(self, sequence: Sequence) -> None:
-        """Offer prompt blocks that are full to the CPU tier, then mark the whole path as used."""
-        request = sequence.request
-        if not self.config.cpu_blocks or sequence.stored_blocks == len(request.keys):
-            return
-        size = self.config.block_tokens
+        """Offer prompt blocks that are full to the CPU tier, which marks the whole path as used."""
+        request, size = sequence.request, self._block_tokens
         full = min(min(sequence.computed_tokens, request.prompt_tokens) // size, len(request.keys))
         if full <= sequence.stored_blocks:
             return
-        stored = self._cpu.store(request.keys[sequence.stored_blocks : full])
-        self._cpu.touch(request.keys[:full])
+        stored = self._cpu.write(request.keys[:full], sequence.stored_blocks)
         sequence.stored_blocks = full
         if stored is None:
             self.counters.stores_skipped += 1
@@ -355,17 +357,21 @@ class Engine:
 
     # ---------------------------------------------------------------- outputs
 
-    def _complete(self, run: StepRun) -> tuple[StepOutput, ...]:
+    def _complete(self, run: StepRun, *, brief: bool) -> tuple[StepOutput, ...]:
         """What the batch yields: a token a step for each sequence whose known tokens are all computed."""
         end_s = run.end_s
+        stores = self.config.cpu_blocks > 0
         outputs = []
         for sequence, _ in run.batch:
-            self._write_through(sequence)
+            if stores and sequence.stored_blocks < sequence.keys:
+                self._write_through(sequence)
             if sequence.remaining_tokens == 0:
-                outputs.append(self._emit(sequence, end_s, run.steps))
+                output = self._emit(sequence, end_s, run.steps, brief=brief)
+                if output is not None:
+                    outputs.append(output)
         return tuple(outputs)
 
-    def _emit(self, sequence: Sequence, end_s: float, tokens: int) -> StepOutput:
+    def _emit(self, sequence: Sequence, end_s: float, tokens: int, *, brief: bool) -> StepOutput | None:
         """The last of `tokens` new tokens; the others are counted already."""
         request = sequence.request
         sequence.generated_tokens += 1
@@ -375,12 +381,15 @@ class Engine:
         sequence.last_token_s = end_s
         if first:
             sequence.first_token_s = end_s
-            self.counters.prompt += request.prompt_tokens
-            self.counters.prompt_gpu_hit += sequence.gpu_hit_tokens
-            self.counters.prompt_cpu_hit += sequence.cpu_hit_tokens
+            self.counters.count_prompt(
+                sequence.prompt_tokens, sequence.gpu_hit_tokens, sequence.cpu_hit_tokens
+            )
         finished = sequence.generated_tokens == request.output_tokens
         if finished:
-            self._finish(sequence)
+            self.counters.count_end(request.finish_reason)
+            self.abort(request.request_id)
+        elif brief and not first:
+            return None
         return StepOutput(
             request.request_id,
             new_tokens=tokens,
@@ -388,10 +397,3 @@ class Engine:
             finish_reason=request.finish_reason if finished else None,
             timeline=sequence.timeline() if first or finished else None,
         )
-
-    def _finish(self, sequence: Sequence) -> None:
-        if sequence.request.finish_reason is FinishReason.STOP:
-            self.counters.finished_stop += 1
-        else:
-            self.counters.finished_length += 1
-        self.abort(sequence.request.request_id)

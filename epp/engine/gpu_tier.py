@@ -1,34 +1,37 @@
 """The GPU tier: blocks with reference counts; unreferenced ones stay matchable until they are evicted."""
 
-from collections import OrderedDict
+from collections import deque
 from collections.abc import Iterable, Sequence
-from typing import cast
+from typing import Final, cast
 
 __all__ = ["GpuTier"]
+
+_SLACK: Final = 4  # releases are remembered until they are so many times the blocks
 
 
 class GpuTier:
     """A pool of `capacity` blocks, named by integers.
 
-    A block is referenced by sequences (several when they share a prefix) or lies in the free list, where it
-    keeps its key. New blocks are taken from the front of the free list, so that the list is an LRU of freed
-    blocks. The same key may belong to several blocks: sequences that compute the same text side by side do
-    not merge.
+    A block is referenced by sequences (several when they share a prefix) or is free, and then keeps its key.
+    New blocks are those that have been free for longest. The same key may belong to several blocks: sequences
+    that compute the same text side by side do not merge.
+
+    Of a referenced block the state is the number of references; of a free one it is minus the number of the
+    release that freed it, so that what an older release says of it is void.
     """
 
     def __init__(self, capacity: int) -> None:
         self.capacity = capacity
-        self._references = [0] * capacity
-        self._key_of: dict[int, int] = {}
+        self.free_blocks = capacity
+        self._state = [0] * capacity
+        self._key_of: list[int | None] = [None] * capacity
         # The block that a hit takes, and the others with the same key, oldest first.
         self._block_of: dict[int, int] = {}
         self._doubles: dict[int, dict[int, None]] = {}
-        self._free: OrderedDict[int, None] = OrderedDict.fromkeys(range(capacity))
-
-    @property
-    def free_blocks(self) -> int:
-        """Blocks that no sequence references."""
-        return len(self._free)
+        # Number, and blocks that are taken from the end.
+        self._releases: deque[tuple[int, list[int]]] = deque([(0, list(range(capacity - 1, -1, -1)))])
+        self._released = capacity
+        self._made = 0
 
     def match(self, keys: Sequence[int]) -> list[int]:
         """One block for each of the leading keys that are held."""
@@ -37,39 +40,65 @@ class GpuTier:
         return cast("list[int]", found[:leading])
 
     def count_free(self, blocks: Iterable[int]) -> int:
-        """How many of `blocks` would leave the free list if they were referenced."""
-        references = self._references
-        return sum(1 for block in blocks if references[block] == 0)
+        """How many of `blocks` would no longer be free if they were referenced."""
+        state = self._state
+        return len([block for block in blocks if state[block] <= 0])
+
+    def count_alone(self, blocks: Iterable[int]) -> int:
+        """How many of `blocks` would be free if one user of them let go."""
+        state = self._state
+        return len([block for block in blocks if state[block] == 1])
 
     def reference(self, blocks: Iterable[int]) -> None:
         """Add one reference to each block."""
-        references, free = self._references, self._free
+        state = self._state
         for block in blocks:
-            if references[block] == 0:
-                del free[block]
-            references[block] += 1
+            references = state[block]
+            if references > 0:
+                state[block] = references + 1
+            else:
+                state[block] = 1
+                self.free_blocks -= 1
 
     def allocate(self, count: int) -> list[int]:
-        """Take `count` blocks from the front of the free list, evicting what they held.
+        """Take the `count` blocks that have been free for longest, evicting what they held.
 
         The caller has checked that there are enough.
         """
-        pop, references = self._free.popitem, self._references
-        forget, block_of, doubles = self._key_of.pop, self._block_of, self._doubles
-        blocks = [pop(False)[0] for _ in range(count)]
-        for block in blocks:
-            references[block] = 1
-            key = forget(block, None)
+        self.free_blocks -= count
+        blocks: list[int] = []
+        while len(blocks) < count:
+            number, freed = self._releases[0]
+            told = len(freed)
+            self._take(freed, -number, count, blocks)
+            self._released -= told - len(freed)
+            if not freed:
+                self._releases.popleft()
+        return blocks
+
+    def _take(self, freed: list[int], free: int, count: int, blocks: list[int]) -> None:
+        """Move those of `freed` that are still free to `blocks`, up to `count`, and evict their keys."""
+        state, key_of, doubles = self._state, self._key_of, self._doubles
+        while freed and len(blocks) < count:
+            block = freed.pop()
+            if state[block] != free:
+                continue
+            state[block] = 1
+            blocks.append(block)
+            key = key_of[block]
+            if key is None:
+                continue
+            key_of[block] = None
             if key in doubles:
                 self._forget_double(block, key)
-            elif key is not None:
-                del block_of[key]
-        return blocks
+            else:
+                del self._block_of[key]
 
     def register(self, blocks: Sequence[int], keys: Sequence[int]) -> None:
         """Make full blocks matchable, each by its key; `keys` are distinct."""
-        block_of = self._block_of
-        self._key_of.update(zip(blocks, keys, strict=True))
+        key_of, block_of = self._key_of, self._block_of
+        for block, key in zip(blocks, keys, strict=True):
+            key_of[block] = key
         if block_of.keys().isdisjoint(keys):
             block_of.update(zip(keys, blocks, strict=True))
             return
@@ -79,28 +108,46 @@ class GpuTier:
 
     def release(self, blocks: Iterable[int]) -> None:
         """Drop one reference from each block; the first to become free is the first to be evicted."""
-        references, free = self._references, self._free
+        self._made += 1
+        state, free = self._state, -self._made
+        freed = []
         for block in blocks:
-            references[block] -= 1
-            if references[block] == 0:
-                free[block] = None
+            references = state[block]
+            if references == 1:
+                state[block] = free
+                freed.append(block)
+            else:
+                state[block] = references - 1
+        if freed:
+            self.free_blocks += len(freed)
+            self._released += len(freed)
+            self._releases.append((self._made, freed[::-1]))
+            if self._released > _SLACK * self.capacity:
+                self._forget_void_releases()
+
+    def _forget_void_releases(self) -> None:
+        state = self._state
+        kept = ((number, [b for b in freed if state[b] == -number]) for number, freed in self._releases)
+        self._releases = deque((number, freed) for number, freed in kept if freed)
+        self._released = self.free_blocks
 
     def clear(self) -> None:
         """Forget every key; the caller has checked that no block is referenced."""
         self._block_of.clear()
         self._doubles.clear()
-        self._key_of.clear()
+        self._key_of = [None] * self.capacity
 
     def check_integrity(self, references: Sequence[int]) -> None:
         """Raise AssertionError unless the pool agrees with `references`, the counts that its users hold."""
-        if self._references != list(references):
+        if [max(0, state) for state in self._state] != list(references):
             raise AssertionError("reference counts differ from what sequences hold")
-        free = {block for block, count in enumerate(self._references) if count == 0}
-        if free != set(self._free):
-            raise AssertionError("the free list is not the set of unreferenced blocks")
+        free = [block for block, count in enumerate(references) if count == 0]
+        told = [b for number, freed in self._releases for b in freed if self._state[b] == -number]
+        if sorted(told) != free or len(free) != self.free_blocks:
+            raise AssertionError("the releases do not tell of the unreferenced blocks")
         pairs = [(block, key) for key, block in self._block_of.items()]
         pairs += [(block, key) for key, blocks in self._doubles.items() for block in blocks]
-        if len(pairs) != len(set(pairs)) or set(pairs) != set(self._key_of.items()):
+        if sorted(pairs) != [(block, key) for block, key in enumerate(self._key_of) if key is not None]:
             raise AssertionError("keys and blocks do not map to each other")
         if not all(self._doubles.values()):
             raise AssertionError("a key without blocks is kept")

@@ -1,13 +1,14 @@
 """How long a step and a transfer take: a port, and two models behind it."""
 
 from dataclasses import dataclass, fields, replace
-from typing import Protocol
+from typing import Protocol, Self
 
-__all__ = ["KernelLatency", "LatencyProfile", "LinearLatency", "StepLoad"]
+import msgspec
+
+__all__ = ["KernelLatency", "LatencyProfile", "LinearLatency", "StepLatency", "StepLoad"]
 
 
-@dataclass(frozen=True, slots=True)
-class StepLoad:
+class StepLoad(msgspec.Struct, frozen=True):
     """What one step computes, in the terms that a latency profile needs.
 
     Attributes:
@@ -32,6 +33,22 @@ class LatencyProfile(Protocol):
 
     def load_s(self, size_bytes: int) -> float:
         """Seconds that a transfer of `size_bytes` from the CPU tier takes on an idle link."""
+        ...
+
+
+class StepLatency(LatencyProfile, Protocol):
+    """Times that may be changed: those of a simulated fleet."""
+
+    def scaled(self, factor: float) -> Self:
+        """Steps that take `factor` times as long; transfers stay."""
+        ...
+
+    def with_overhead(self, extra_s: float) -> Self:
+        """Steps that take so much longer."""
+        ...
+
+    def with_link(self, bytes_per_s: float, latency_s: float | None = None) -> Self:
+        """Another link to the CPU tier."""
         ...
 
 
@@ -135,3 +152,12 @@ class KernelLatency:
             raise ValueError(f"the factor must be positive, got {factor:g}")
         steps = {f.name: getattr(self, f.name) * factor for f in fields(self) if "link" not in f.name}
         return replace(self, **steps)
+
+    def with_overhead(self, extra_s: float) -> "KernelLatency":
+        """Steps that take so much longer."""
+        return replace(self, overhead_s=self.overhead_s + extra_s)
+
+    def with_link(self, bytes_per_s: float, latency_s: float | None = None) -> "KernelLatency":
+        """Another link to the CPU tier."""
+        latency_s = self.link_latency_s if latency_s is None else latency_s
+        return replace(self, link_bytes_per_s=bytes_per_s, link_latency_s=latency_s)

@@ -12,11 +12,14 @@ the run.
 
 import math
 from dataclasses import dataclass
+from typing import Final
 
 from epp.engine.latency import LatencyProfile, StepLoad
 from epp.engine.sequence import Sequence
 
 __all__ = ["Batch", "StepRun", "load_of", "longest_run", "run_of"]
+
+_UNLIMITED: Final = 1 << 62
 
 Batch = list[tuple[Sequence, int]]
 """Sequences of a step, each with the tokens it computes."""
@@ -55,6 +58,11 @@ class StepRun:
         """End with the first step that ends at or after `now`."""
         self.steps = min(self.steps, self._steps_until(now - self.start_s))
 
+    def boundary_s(self, now: float) -> float:
+        """When a request that comes at `now` is looked at."""
+        steps = self._steps_until(now - self.start_s) if self.open else self.steps
+        return self.start_s + self.elapsed_s(min(self.steps, steps))
+
     def _steps_until(self, elapsed_s: float) -> int:
         if elapsed_s <= self.first_s or self.steps == 1:
             return 1
@@ -87,9 +95,12 @@ def longest_run(batch: Batch, free_blocks: int, block_tokens: int) -> int:
 
     Ends with the first sequence that finishes, and before blocks run out. 1 unless every sequence decodes.
     """
-    if any(tokens != 1 or sequence.generated_tokens == 0 for sequence, tokens in batch):
-        return 1
-    most = min(sequence.request.output_tokens - sequence.generated_tokens for sequence, _ in batch)
+    most = _UNLIMITED
+    for sequence, tokens in batch:
+        if tokens != 1 or sequence.generated_tokens == 0:
+            return 1
+        left = sequence.request.output_tokens - sequence.generated_tokens
+        most = min(most, left)
     if _blocks_needed(batch, most - 1, block_tokens) <= free_blocks:
         return most
     fewest, most = 1, most - 1
@@ -103,9 +114,10 @@ def longest_run(batch: Batch, free_blocks: int, block_tokens: int) -> int:
 
 
 def _blocks_needed(batch: Batch, steps: int, block_tokens: int) -> int:
-    return sum(
-        -(-(sequence.computed_tokens + steps) // block_tokens) - len(sequence.blocks) for sequence, _ in batch
-    )
+    needed = 0
+    for sequence, _ in batch:
+        needed += -(-(sequence.computed_tokens + steps) // block_tokens) - len(sequence.blocks)
+    return needed
 
 
 def run_of(

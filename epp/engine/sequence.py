@@ -14,6 +14,8 @@ class Sequence:
     Attributes:
         request: what was submitted.
         arrival_s: when.
+        prompt_tokens: length of its prompt.
+        keys: number of its keys.
         generated_tokens: tokens that came out so far.
         computed_tokens: tokens of prompt and output whose keys and values are in `blocks`.
         blocks: GPU blocks it references, in order.
@@ -25,6 +27,8 @@ class Sequence:
 
     request: EngineRequest
     arrival_s: float
+    prompt_tokens: int = field(init=False)
+    keys: int = field(init=False)
     generated_tokens: int = 0
     computed_tokens: int = 0
     blocks: list[int] = field(default_factory=list)
@@ -39,15 +43,19 @@ class Sequence:
     cpu_hit_tokens: int = 0
     preemptions: int = 0
 
+    def __post_init__(self) -> None:
+        self.prompt_tokens = self.request.prompt_tokens
+        self.keys = len(self.request.keys)
+
     @property
     def known_tokens(self) -> int:
         """Tokens of the prompt and those generated so far."""
-        return self.request.prompt_tokens + self.generated_tokens
+        return self.prompt_tokens + self.generated_tokens
 
     @property
     def remaining_tokens(self) -> int:
         """Known tokens that are still to be computed; 1 while decoding."""
-        return self.known_tokens - self.computed_tokens
+        return self.prompt_tokens + self.generated_tokens - self.computed_tokens
 
     def matchable_keys(self, block_tokens: int) -> tuple[int, ...]:
         """Keys a lookup may use: the last known token is always computed, whatever the tiers hold."""

@@ -3,6 +3,8 @@
 import enum
 from dataclasses import dataclass
 
+import msgspec
+
 __all__ = [
     "EngineConfig",
     "EngineCounters",
@@ -75,8 +77,7 @@ class EngineConfig:
         return self.usable_gpu_blocks * self.block_tokens
 
 
-@dataclass(frozen=True, slots=True)
-class EngineRequest:
+class EngineRequest(msgspec.Struct, frozen=True):
     """One sequence to compute; what it will generate is decided by the caller.
 
     Attributes:
@@ -106,8 +107,7 @@ class EngineRequest:
         return self.prompt_tokens + self.output_tokens - 1
 
 
-@dataclass(frozen=True, slots=True)
-class Timeline:
+class Timeline(msgspec.Struct, frozen=True):
     """What happened to a sequence so far; times are the engine's, in seconds.
 
     Attributes:
@@ -133,8 +133,7 @@ class Timeline:
     preemptions: int
 
 
-@dataclass(frozen=True, slots=True)
-class StepOutput:
+class StepOutput(msgspec.Struct, frozen=True):
     """Tokens that a step gave to one sequence.
 
     Attributes:
@@ -152,8 +151,7 @@ class StepOutput:
     timeline: Timeline | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class StepResult:
+class StepResult(msgspec.Struct, frozen=True):
     """One step: how long it takes, and what is known when it has ended.
 
     `duration_s` is None when there was nothing to compute; then `wake_s` is the time at which a transfer from
@@ -167,8 +165,7 @@ class StepResult:
     wake_s: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class EngineGauges:
+class EngineGauges(msgspec.Struct, frozen=True):
     """State of the engine at one moment.
 
     `waiting` need room or a place in the batch; `loading` wait only for a transfer from the CPU tier (vLLM
@@ -206,6 +203,27 @@ class EngineCounters:
     stores: int = 0
     store_bytes: int = 0
     stores_skipped: int = 0
+
+    def count_lookup(self, prompt_tokens: int, gpu_hit_tokens: int, cpu_hit_tokens: int | None) -> None:
+        """A sequence was looked up in the tiers; None: there is no CPU tier."""
+        self.prefix_queries += prompt_tokens
+        self.prefix_hits += gpu_hit_tokens
+        if cpu_hit_tokens is not None:
+            self.external_queries += prompt_tokens - gpu_hit_tokens
+            self.external_hits += cpu_hit_tokens
+
+    def count_prompt(self, prompt_tokens: int, gpu_hit_tokens: int, cpu_hit_tokens: int) -> None:
+        """The first token of a prompt came out."""
+        self.prompt += prompt_tokens
+        self.prompt_gpu_hit += gpu_hit_tokens
+        self.prompt_cpu_hit += cpu_hit_tokens
+
+    def count_end(self, reason: FinishReason) -> None:
+        """A sequence ended."""
+        if reason is FinishReason.STOP:
+            self.finished_stop += 1
+        else:
+            self.finished_length += 1
 
     @property
     def prompt_computed(self) -> int:

@@ -9,7 +9,7 @@ from uvicorn.config import Config
 
 from epp.http import Headers
 from epp.proxy.asgi import Scope
-from epp.proxy.fast_request import FastRequest
+from epp.proxy.fast_request import FastRequest, FastTurns
 from epp.proxy.front_state import FrontState
 from epp.proxy.protocol import HttpProtocol, Phase
 from epp.proxy.relay import Relay
@@ -25,12 +25,14 @@ class FastLane:
 
     Attributes:
         relay: what both lanes share.
+        turns: steps that its requests take together.
         takes: whether a decoded path is one of inference that is relayed.
     """
 
     def __init__(self, relay: Relay, relays: Callable[[str], bool]) -> None:
         """`relays`: a POST to this decoded path goes to an endpoint."""
         self.relay = relay
+        self.turns = FastTurns()
         self.takes = lru_cache(_KNOWN_PATHS)(lambda path: api_of(path) is not Api.OTHER and relays(path))
 
 
@@ -68,7 +70,7 @@ class FastProtocol(HttpProtocol):
             return
         keep_alive = self.parser.should_keep_alive() and not self.server_state.draining
         scope = cast(Scope, self.scope)
-        request = FastRequest(self._lane.relay, self, scope, keep_alive=keep_alive)
+        request = FastRequest(self._lane.relay, self._lane.turns, self, scope, keep_alive=keep_alive)
         self.cycle = self._serving = request  # type: ignore[assignment]
 
     def _takes(self, version: str) -> bool:

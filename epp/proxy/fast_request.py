@@ -6,7 +6,7 @@ stands between a chunk of the endpoint and the client's socket.
 
 import asyncio
 import logging
-from collections.abc import Generator
+from collections.abc import Iterator
 from typing import Final, Protocol
 
 from epp.director import EndReason, Target
@@ -23,16 +23,18 @@ from epp.proxy.intake import BodyHold, announced_length, too_large
 from epp.proxy.observed import ObservedAnswer
 from epp.proxy.relay import Relay
 from epp.proxy.transport import ClientTransport
+from epp.proxy.turns import Turns
 from epp.proxy.verdict import CUT_EVENT, reason_of_cut
 from epp.proxy.writer import AnswerWriter
 from epp.request import Body
 
-__all__ = ["ClientConnection", "FastRequest"]
+__all__ = ["ClientConnection", "FastRequest", "FastTurns"]
 
 logger = logging.getLogger("epp.proxy")
 
 _NO_HEAD: Final = "an answer begins with its head"
 _PREPARED: Final = object()
+_NO_STEPS: Final[Iterator[None]] = iter(())
 
 
 class ClientConnection(Protocol):
@@ -54,6 +56,16 @@ class ClientConnection(Protocol):
     def on_response_complete(self) -> None:
         """The answer is written; the next request may begin."""
         ...
+
+
+class FastTurns:
+    """The steps that requests under way together take together."""
+
+    __slots__ = ("preparing", "sending")
+
+    def __init__(self) -> None:
+        self.preparing = Turns(FastRequest.prepare)
+        self.sending = Turns(FastRequest.send)
 
 
 class FastRequest:
@@ -80,12 +92,15 @@ class FastRequest:
         "_headers",
         "_hold",
         "_observed",
+        "_received",
         "_relay",
         "_request_id",
         "_scope",
         "_stalled_since",
+        "_steps",
         "_timer",
         "_trusted",
+        "_turns",
         "_writer",
         "disconnected",
         "keep_alive",
@@ -93,8 +108,17 @@ class FastRequest:
         "response_started",
     )  # fmt: skip
 
-    def __init__(self, relay: Relay, connection: ClientConnection, scope: Scope, *, keep_alive: bool) -> None:
+    def __init__(
+        self,
+        relay: Relay,
+        turns: FastTurns,
+        connection: ClientConnection,
+        scope: Scope,
+        *,
+        keep_alive: bool,
+    ) -> None:
         self._relay = relay
+        self._turns = turns
         self._around = around = relay.around
         self._connection = connection
         self._scope = scope
@@ -106,7 +130,9 @@ class FastRequest:
         self._trusted = arrival.trusted
         self._head = arrival.head
         self._exchange = around.director.open(arrival.head, around.now())
-        self._body = Collected()
+        self._received = Collected()
+        self._body: Body = b""
+        self._steps: Iterator[None] = _NO_STEPS
         self._body_read = False
         self._hold = BodyHold(around.budget)
         self._executions: FastExecutions | None = None
@@ -131,7 +157,7 @@ class FastRequest:
         if self._end is not None:
             return
         max_bytes = self._around.settings.max_request_bytes
-        if self._body.size + len(data) > max_bytes:
+        if self._received.size + len(data) > max_bytes:
             self._fail(too_large(max_bytes))
             return
         try:
@@ -139,7 +165,7 @@ class FastRequest:
         except EppError as error:
             self._fail(error)
         else:
-            self._body.add(data)
+            self._received.add(data)
 
     def on_body_end(self) -> None:
         """The body is complete."""
@@ -149,9 +175,9 @@ class FastRequest:
         total_s = self._around.settings.total_timeout_s
         if total_s:
             self._timer = self._connection.loop.call_at(self._arrived + total_s, self._on_total_timeout)
-        body = self._body.take()
-        steps = self._around.director.prepare(self._exchange, body, self._around.now())
-        self._prepare(steps, body)
+        self._body = self._received.take()
+        self._steps = self._around.director.prepare(self._exchange, self._body, self._around.now())
+        self._turns.preparing.add(self)
 
     def on_body_timeout(self) -> None:
         """The body did not arrive in time."""
@@ -193,28 +219,43 @@ class FastRequest:
 
     # From the body to an endpoint.
 
-    def _prepare(self, steps: Generator[None, None, None], body: Body) -> None:
-        """Parse and hash about a megabyte, and let others have their turn; then send the request."""
+    def prepare(self) -> None:
+        """Parse and hash about a megabyte, and let others have their turn; then have the request sent."""
         if self._end is not None:
             return
         try:
-            if next(steps, _PREPARED) is not _PREPARED:
-                self._connection.loop.call_soon(self._prepare, steps, body)
-                return
+            done = next(self._steps, _PREPARED) is _PREPARED
+        except EppError as error:
+            self._fail(error)
+        except Exception as error:  # noqa: BLE001  the client is told, whatever it was
+            self.on_fault(error)
+        else:
+            (self._turns.sending if done else self._turns.preparing).add(self)
+
+    def send(self) -> None:
+        """Send the request where the director says."""
+        if self._end is not None:
+            return
+        around = self._around
+        try:
             request = upstream_request(
                 self._scope,
                 self._request_id,
-                body,
+                self._body,
                 trusted=self._trusted,
-                credentials=self._around.credentials,
+                credentials=around.credentials,
             )
-            around = self._around
+            self._forget_body()
             self._executions = FastExecutions(around.director, around.pool, self._exchange, around.now, self)
             self._executions.start(request)
         except EppError as error:
             self._fail(error)
         except Exception as error:  # noqa: BLE001  the client is told, whatever it was
             self.on_fault(error)
+
+    def _forget_body(self) -> None:
+        """Others keep it as long as they need it: not to the end of a long answer."""
+        self._body, self._steps = b"", _NO_STEPS
 
     # What the executions call.
 
@@ -331,7 +372,8 @@ class FastRequest:
             self._executions = None
         self._hold.release()
         self._relay.end(self)
-        self._body.take()
+        self._received.take()
+        self._forget_body()
         observed = self._observed
         self._around.director.on_end(
             self._exchange,

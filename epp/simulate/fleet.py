@@ -1,10 +1,10 @@
 """The fleet that a simulation runs on."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from epp.engine import EngineConfig, KernelLatency
+from epp.engine import EngineConfig, StepLatency
 
 __all__ = ["Fleet", "Offload", "engine_config"]
 
@@ -45,7 +45,7 @@ class Fleet:
 
     engines: int
     gpu_tokens: int
-    latency: KernelLatency
+    latency: StepLatency
     kv_bytes_per_token: int
     offload: Offload = Offload.NONE
     cpu_tokens: int = 0
@@ -79,16 +79,14 @@ class Fleet:
         return 0 if self.offload is Offload.NONE else self.cpu_tokens
 
     @property
-    def step_latency(self) -> KernelLatency:
+    def step_latency(self) -> StepLatency:
         """Step times with what the offload connector costs."""
         if self.offload is Offload.NONE:
             return self.latency
         extra_s = NATIVE_STEP_S if self.offload is Offload.NATIVE else LMCACHE_STEP_S
-        latency = replace(self.latency, overhead_s=self.latency.overhead_s + extra_s)
+        latency = self.latency.with_overhead(extra_s)
         if self.offload is Offload.LMCACHE_SHARED:
-            return replace(
-                latency, link_bytes_per_s=SHARED_LINK_BYTES_PER_S, link_latency_s=SHARED_LINK_LATENCY_S
-            )
+            return latency.with_link(SHARED_LINK_BYTES_PER_S, SHARED_LINK_LATENCY_S)
         return latency
 
 

@@ -1,6 +1,7 @@
 """Fleet and workload files: YAML, strict, every fault with its key."""
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -9,7 +10,17 @@ from typing import Any
 import msgspec
 import yaml
 
-from epp.engine import GPUS, MODELS, Gpu, ModelShape, kernel_latency, read_config
+from epp.engine import (
+    GPUS,
+    MODELS,
+    Gpu,
+    Grid,
+    GridLatency,
+    ModelShape,
+    StepLatency,
+    kernel_latency,
+    read_config,
+)
 from epp.errors import ConfigError, ConfigProblem
 from epp.simulate.conversations import Conversations
 from epp.simulate.events import Event, EventKind
@@ -20,7 +31,7 @@ from epp.simulate.workload import Workload
 
 __all__ = [
     "FleetFile", "WorkloadFile", "fleet_of", "known_gpus", "known_models", "model_shape", "override",
-    "read_fleet", "read_workload", "read_yaml", "workload_of",
+    "read_fleet", "read_grid", "read_workload", "read_yaml", "workload_of",
 ]  # fmt: skip
 
 _BLOCK_TOKENS = 16
@@ -49,6 +60,7 @@ class FleetFile(_Strict, frozen=True):
     cpu_blocks: int = 0
     offload: Offload = Offload.NONE
     kv_dtype_bytes: float = 2.0
+    latency_grid: str | None = None
     link_gb_per_s: float | None = None
     step_overhead_ms: float | None = None
     max_num_seqs: int = 256
@@ -59,6 +71,31 @@ class FleetFile(_Strict, frozen=True):
     latency_factor: float = 1.0
     step_noise: float = 0.0
     events: tuple[EventFile, ...] = ()
+
+
+class PrefillGridFile(_Strict, frozen=True):
+    """Milliseconds of steps that compute `tokens` after `context` others: a row for each of `tokens`."""
+
+    tokens: tuple[float, ...]
+    ms: tuple[tuple[float, ...], ...]
+    context: tuple[float, ...] = (0.0,)
+
+
+class DecodeGridFile(_Strict, frozen=True):
+    """Milliseconds of steps of so many `sequences`, each with `context`: a row for each of `sequences`."""
+
+    sequences: tuple[float, ...]
+    context: tuple[float, ...]
+    ms: tuple[tuple[float, ...], ...]
+
+
+class GridFile(_Strict, frozen=True):
+    """Measured step times, and the link to the CPU tier."""
+
+    prefill: PrefillGridFile
+    decode: DecodeGridFile
+    link_gb_per_s: float = 40.0
+    link_latency_ms: float = 5.0
 
 
 class StageFile(_Strict, frozen=True):
@@ -110,6 +147,13 @@ WorkloadFile = SharedPrefixFile | ConversationsFile | TraceFile
 
 def _fail(where: str, said: str, remedy: str = "see docs/simulation.md") -> ConfigError:
     return ConfigError([ConfigProblem(where, said, remedy)], "epp simulate")
+
+
+def _in_camel_case(message: str) -> str:
+    """With the names that files have for what objects call otherwise."""
+    for tokens, blocks in (("gpu_tokens", "gpuBlocks x 16"), ("cpu_tokens", "cpuBlocks x 16")):
+        message = message.replace(tokens, blocks)
+    return re.sub(r"_([a-z])", lambda found: found[1].upper(), message)
 
 
 def read_yaml(path: Path, what: str) -> dict[str, Any]:
@@ -190,11 +234,9 @@ def fleet_of(told: FleetFile) -> tuple[Fleet, tuple[Event, ...]]:
     if told.gpu not in GPUS:
         raise _fail("fleet.gpu", f"{told.gpu!r} is unknown", f"known: {', '.join(GPUS)}")
     try:
-        latency = kernel_latency(shape, GPUS[told.gpu], told.tp).scaled(told.latency_factor)
+        latency = _latency(told, shape)
         if told.link_gb_per_s is not None:
-            latency = replace(latency, link_bytes_per_s=told.link_gb_per_s * 1e9)
-        if told.step_overhead_ms is not None:
-            latency = replace(latency, overhead_s=told.step_overhead_ms / 1e3)
+            latency = latency.with_link(told.link_gb_per_s * 1e9)
         fleet = Fleet(
             engines=told.engines,
             gpu_tokens=told.gpu_blocks * _BLOCK_TOKENS,
@@ -211,11 +253,50 @@ def fleet_of(told: FleetFile) -> tuple[Fleet, tuple[Event, ...]]:
             step_noise=told.step_noise,
         )
     except ValueError as error:
-        raise _fail("fleet", str(error)) from None
+        raise _fail("fleet", _in_camel_case(str(error))) from None
     events = tuple(Event(event.at, event.kind, event.endpoint) for event in told.events)
     if any(not 0 <= event.endpoint < fleet.engines for event in events):
         raise _fail("fleet.events", f"endpoint must be below {fleet.engines}, the number of engines")
     return fleet, events
+
+
+def _latency(told: FleetFile, shape: ModelShape) -> StepLatency:
+    """Composed from kernels, or as the user has measured."""
+    if told.latency_grid is None:
+        kernels = kernel_latency(shape, GPUS[told.gpu], told.tp).scaled(told.latency_factor)
+        if told.step_overhead_ms is None:
+            return kernels
+        return replace(kernels, overhead_s=told.step_overhead_ms / 1e3)
+    if told.step_overhead_ms is not None:
+        raise ValueError("stepOverheadMs is part of what latencyGrid measures; give one of them")
+    return read_grid(read_yaml(Path(told.latency_grid), "fleet.latencyGrid")).scaled(told.latency_factor)
+
+
+def read_grid(raw: Mapping[str, Any]) -> GridLatency:
+    """Measured step times.
+
+    Raises:
+        ConfigError: with the key.
+    """
+    told: GridFile = _convert(raw, GridFile, "latencyGrid")
+    try:
+        prefill = _grid(told.prefill.tokens, told.prefill.context, told.prefill.ms)
+    except ValueError as error:
+        raise _fail("latencyGrid.prefill", str(error)) from None
+    try:
+        decode = _grid(told.decode.sequences, told.decode.context, told.decode.ms)
+    except ValueError as error:
+        raise _fail("latencyGrid.decode", str(error)) from None
+    return GridLatency(
+        prefill,
+        decode,
+        link_bytes_per_s=told.link_gb_per_s * 1e9,
+        link_latency_s=told.link_latency_ms / 1e3,
+    )
+
+
+def _grid(rows: tuple[float, ...], columns: tuple[float, ...], ms: tuple[tuple[float, ...], ...]) -> Grid:
+    return Grid(rows, columns, tuple(tuple(value / 1e3 for value in row) for row in ms))
 
 
 def read_workload(raw: Mapping[str, Any]) -> WorkloadFile:
@@ -245,7 +326,7 @@ def workload_of(told: WorkloadFile, seed: int) -> Workload:
     except OSError as error:
         raise _fail("workload.file", f"{error.filename}: {error.strerror}", "name a readable file") from None
     except ValueError as error:
-        raise _fail("workload", str(error)) from None
+        raise _fail("workload", _in_camel_case(str(error))) from None
 
 
 def _shared_prefix(told: SharedPrefixFile, seed: int) -> Workload:

@@ -4,11 +4,12 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+import msgspec
+
 __all__ = ["Outcome", "RequestRow", "Slo", "Spread", "Summary", "percentile", "summarise"]
 
 
-@dataclass(frozen=True, slots=True)
-class RequestRow:
+class RequestRow(msgspec.Struct, frozen=True):
     """One request that ended. Times are virtual seconds."""
 
     number: int

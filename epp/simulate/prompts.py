@@ -7,17 +7,18 @@ derived apart from each other, each in its own block size.
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 __all__ = ["KeyMaker", "Segment", "identity"]
 
 _MASK: Final = (1 << 64) - 1
 _STRIDE: Final = 0x9E3779B97F4A7C15  # odd, and spread over all bits
+_ROOM_BITS: Final = 4  # so that numbers in sequence stay below 64 bits
 
 
-@dataclass(frozen=True, slots=True)
-class Segment:
+class Segment(msgspec.Struct, frozen=True):
     """Tokens up to `end` (exclusive, from the prompt's start) that `identity` names, all before included."""
 
     identity: int
@@ -31,7 +32,7 @@ def identity(*parts: object) -> int:
 
 
 class KeyMaker:
-    """Keys of full blocks of one size; what segments have in common is computed once.
+    """Keys of full blocks of one size: of each segment, numbers in sequence from one that it alone has.
 
     Two makers of different `name` give unrelated keys.
     """
@@ -40,23 +41,15 @@ class KeyMaker:
         self.block_tokens = block_tokens
         self._salt = identity(name)
         self._max_blocks = max_blocks
-        self._known: dict[tuple[int, int, int], list[int]] = {}
 
     def keys(self, segments: Sequence[Segment]) -> list[int]:
         """One key for each full block: it belongs to the segment in which the block ends."""
         keys: list[int] = []
+        first, size, salt = 0, self.block_tokens, self._salt
         for segment in segments:
-            first, last = len(keys), segment.end // self.block_tokens
-            if self._max_blocks is not None:
-                last = min(last, self._max_blocks)
+            last = segment.end // size
             if last > first:
-                keys += self._of(segment, first, last)
-        return keys
-
-    def _of(self, segment: Segment, first: int, last: int) -> list[int]:
-        place = (segment.identity, first, last)
-        known = self._known.get(place)
-        if known is None:
-            start = (segment.identity ^ self._salt) * _STRIDE
-            known = self._known[place] = [(start + number * _STRIDE) & _MASK for number in range(first, last)]
-        return known
+                start = ((segment.identity ^ salt) * _STRIDE & _MASK) >> _ROOM_BITS
+                keys += range(start, start + last - first)
+                first = last
+        return keys if self._max_blocks is None else keys[: self._max_blocks]

@@ -85,7 +85,7 @@ def seed_fleet(offload: Offload) -> Fleet:
     """8 engines of 2 H100 with 9,271 GPU blocks; 41,000 CPU blocks of native offload, 200 GB of LMCache."""
     cpu_tokens = {Offload.NONE: 0, Offload.NATIVE: 41_000 * 16}.get(offload, 763_000)
     fleet = _qwen_fleet(9_271 * 16, offload, cpu_tokens)
-    return replace(fleet, latency=replace(fleet.latency, link_bytes_per_s=FRAGMENTED_LINK_BYTES_PER_S))
+    return replace(fleet, latency=fleet.latency.with_link(FRAGMENTED_LINK_BYTES_PER_S))
 
 
 def _published(*values: float) -> Mapping[str, float]:

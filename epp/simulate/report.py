@@ -5,13 +5,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from epp.simulate.decisions import Regret
 from epp.simulate.experiment import Difference
 from epp.simulate.outcome import Spread, Summary
 from epp.simulate.reference import Cell
 
 __all__ = [
-    "cells_as_json", "cells_as_text", "differences_as_text", "summaries_as_json", "summaries_as_text",
-    "table",
+    "cells_as_json", "cells_as_text", "differences_as_text", "regret_as_text", "summaries_as_json",
+    "summaries_as_text", "table",
 ]  # fmt: skip
 
 
@@ -128,6 +129,14 @@ def differences_as_text(differences: Sequence[Difference]) -> str:
         for d in differences
     ]
     return table(("B against A", "A", "B", "change", "95 % interval"), rows) + "\n"
+
+
+def regret_as_text(regret: Regret) -> str:
+    """A line on what decisions cost."""
+    return (
+        f"{regret.decisions} decisions: the best endpoint in {regret.best_share:.0%}; "
+        f"regret {regret.mean_s:.3f} s in the mean, {regret.p90_s:.3f} s at P90\n"
+    )
 
 
 def summaries_as_json(summaries: Mapping[str, Summary]) -> str:

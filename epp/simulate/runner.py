@@ -3,9 +3,11 @@
 Events are ordered by time, then by the number in which they were made, so equal seeds give equal bytes.
 """
 
+import gc
 import random
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from heapq import heappop, heappush
@@ -30,7 +32,10 @@ from epp.simulate.workload import SimRequest, Workload
 __all__ = ["Simulation", "simulate"]
 
 Progress = Callable[[int, int], None]
+Forecasts = Callable[[int, dict[str, float]], None]
+"""Told a request's number, and by endpoint the time to its first token had it been sent there."""
 
+_COLLECT_AT: Final = 200_000  # new containers
 _RECONNECT_S: Final = 0.002
 _UNCHANGED_S: Final = 0.5  # a scrape that shows what the last one did is told again only so often
 
@@ -67,12 +72,14 @@ class Simulation:
         seed: int = 0,
         events: Iterable[Event] = (),
         observer: Callable[[RequestRecord], None] | None = None,
+        forecasts: Forecasts | None = None,
         progress: Progress | None = None,
     ) -> None:
         self.fleet = fleet
         self.outcome = Outcome(output_counted=fleet.output_counted)
         self._workload = workload
         self._progress = progress
+        self._forecasts = forecasts
         specs = tuple(
             EndpointSpec("http", f"engine-{n}", 8000, name=f"engine-{n}") for n in range(fleet.engines)
         )
@@ -126,11 +133,22 @@ class Simulation:
             self._follow(request, now)
             return
         live = _Live(request, now, exchange, target)
-        self._send(live, now)
+        queued_s = now + self.fleet.api_s + self.fleet.api_token_s * request.prompt_tokens
+        if self._forecasts is not None:
+            self._forecasts(request.number, self._forecast(request, now, queued_s))
+        self.at(queued_s, partial(self._submit, live))
 
-    def _send(self, live: _Live, now: float) -> None:
-        delay_s = self.fleet.api_s + self.fleet.api_token_s * live.request.prompt_tokens
-        self.at(now + delay_s, partial(self._submit, live))
+    def _forecast(self, request: SimRequest, now: float, queued_s: float) -> dict[str, float]:
+        wanted = self._engine_request(request)
+        servers = self.servers.items()
+        return {
+            address: server.forecast_s(wanted, queued_s) - now for address, server in servers if server.up
+        }
+
+    def _engine_request(self, request: SimRequest) -> EngineRequest:
+        answer = () if request.answer is None else (request.answer,)
+        keys = tuple(self._keys.keys((*request.segments, *answer)))
+        return EngineRequest(str(request.number), request.prompt_tokens, request.output_tokens, keys)
 
     def _follow(self, request: SimRequest, now: float) -> None:
         """What the client sends next."""
@@ -174,15 +192,12 @@ class Simulation:
     # ---------------------------------------------------------------- servers
 
     def _submit(self, live: _Live, now: float) -> None:
-        request, server = live.request, self.servers[live.target.address]
+        server = self.servers[live.target.address]
         if not server.up:
             self._send_again(live, now)
             return
-        name = str(request.number)
-        self._live[name] = live
-        answer = () if request.answer is None else (request.answer,)
-        keys = tuple(self._keys.keys((*request.segments, *answer)))
-        server.engine.submit(EngineRequest(name, request.prompt_tokens, request.output_tokens, keys), now)
+        self._live[str(live.request.number)] = live
+        server.engine.submit(self._engine_request(live.request), now)
         server.note(now)
         if server.run is None:
             self._begin(server, now)
@@ -224,7 +239,7 @@ class Simulation:
         if version != server.version or run is None:
             return
         server.busy_s += now - run.start_s
-        result = server.engine.finish(run)
+        result = server.engine.finish(run, brief=True)
         server.run = None
         for output in result.outputs:
             if output.timeline is not None:
@@ -313,10 +328,24 @@ def simulate(
     seed: int = 0,
     events: Iterable[Event] = (),
     observer: Callable[[RequestRecord], None] | None = None,
+    forecasts: Forecasts | None = None,
     progress: Progress | None = None,
 ) -> Outcome:
     """Run `workload` on `fleet` behind the router that `config` makes."""
     simulation = Simulation(
-        fleet, config, workload, seed=seed, events=events, observer=observer, progress=progress
-    )
-    return simulation.run()
+        fleet, config, workload,
+        seed=seed, events=events, observer=observer, forecasts=forecasts, progress=progress,
+    )  # fmt: skip
+    with _rare_collections():
+        return simulation.run()
+
+
+@contextmanager
+def _rare_collections() -> Iterator[None]:
+    """What a workload is made of lives to the end: to look through it again and again finds no garbage."""
+    before = gc.get_threshold()
+    gc.set_threshold(_COLLECT_AT)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)

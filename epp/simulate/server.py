@@ -1,15 +1,15 @@
 """One modelled server of the fleet, and what a scrape of it would have shown at any recent moment."""
 
 from collections import deque
-from dataclasses import dataclass
 
-from epp.engine import CpuTier, Engine, EngineConfig, LatencyProfile, StepRun
+import msgspec
+
+from epp.engine import CpuTier, Engine, EngineConfig, EngineRequest, LatencyProfile, StepRun
 
 __all__ = ["Gauges", "ModelServer"]
 
 
-@dataclass(frozen=True, slots=True)
-class Gauges:
+class Gauges(msgspec.Struct, frozen=True):
     """What a metrics page shows."""
 
     waiting: int
@@ -61,6 +61,11 @@ class ModelServer:
         """Its CPU tier fails."""
         self.engine.lose_cpu_tier()
         self.cpu_tokens = 0
+
+    def forecast_s(self, request: EngineRequest, now: float) -> float:
+        """When `request`, queued at `now`, would have its first token if nothing came after it."""
+        start_s = now if self.run is None else max(now, self.run.boundary_s(now))
+        return self.engine.forecast(request, start_s)
 
     def note(self, now: float) -> None:
         """Remember the gauges of this moment."""

@@ -1,7 +1,6 @@
 """The rules of the engine model, each on the smallest server that shows it."""
 
-import dataclasses
-
+import msgspec
 import pytest
 
 from epp.engine import Engine, EngineConfig, EngineRequest, FinishReason, LinearLatency, block_keys
@@ -68,7 +67,7 @@ def test_the_first_and_the_last_token_carry_the_timeline():
 
     assert middle.timeline is None
     assert (first.timeline.generated_tokens, last.timeline.generated_tokens) == (1, 3)
-    assert dataclasses.asdict(last.timeline) == {
+    assert msgspec.structs.asdict(last.timeline) == {
         "prompt_tokens": 8,
         "generated_tokens": 3,
         "arrival_s": 0.5,

@@ -30,7 +30,7 @@ def test_blocks_are_evicted_in_the_order_they_were_freed():
     assert tier.match([10, 11, 12, 13]) == [0, 1]
 
 
-def test_a_referenced_block_is_not_in_the_free_list():
+def test_a_referenced_block_is_not_given_away():
     tier = filled(4, [10, 11])
     tier.reference([0])
 
@@ -86,8 +86,8 @@ def test_clear_forgets_keys_and_keeps_blocks():
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
-        (lambda tier: tier._references.__setitem__(0, 1), "reference counts differ"),
-        (lambda tier: tier._free.pop(0), "the free list is not"),
+        (lambda tier: tier._state.__setitem__(0, 1), "reference counts differ"),
+        (lambda tier: tier._releases.pop(), "the releases do not tell"),
         (lambda tier: tier._key_of.__setitem__(0, 99), "do not map to each other"),
         (lambda tier: tier._doubles.__setitem__(99, {}), "a key without blocks"),
     ],
@@ -106,3 +106,15 @@ def test_of_keys_registered_together_some_may_be_held_already():
 
     assert tier.match([10, 11]) == [0, 2]
     tier.check_integrity([0, 1, 1, 0])
+
+
+def test_releases_that_tell_of_nothing_are_forgotten():
+    """The same block is hit and freed over and over, and nothing is ever allocated."""
+    tier = filled(4, [10, 11])
+    for _ in range(100):
+        tier.reference([0])
+        tier.release([0])
+    tier.check_integrity([0, 0, 0, 0])
+
+    assert tier._released <= 4 * 4
+    assert tier.allocate(4) == [2, 3, 1, 0]

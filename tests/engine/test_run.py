@@ -229,3 +229,31 @@ def test_a_sequence_that_runs_alone_is_not_preempted_for_one_that_queues():
 
     assert timelines.keys() == {"short", "long", "back"}
     assert events < 60
+
+
+def test_in_brief_a_run_tells_of_first_and_last_tokens_alone():
+    def told(brief):
+        server = Engine(EngineConfig(gpu_blocks=64), LinearLatency())
+        server.submit(EngineRequest("long", 20, 40), 0.0)
+        server.submit(EngineRequest("short", 20, 10), 0.0)
+        outputs, now = [], 0.0
+        while run := server.begin(now):
+            outputs += server.finish(run, brief=brief).outputs
+            now = run.end_s
+        return outputs, server.counters.generation
+
+    whole, brief = told(False), told(True)
+
+    assert [(o.request_id, o.finish_reason) for o in brief[0]] == [
+        ("long", None), ("short", None), ("short", "length"), ("long", "length"),
+    ]  # fmt: skip
+    assert brief[0] == [output for output in whole[0] if output.timeline is not None]
+    assert (len(whole[0]), whole[1], brief[1]) == (5, 50, 50)
+
+
+def test_a_request_is_looked_at_when_a_step_ends_and_in_a_closed_run_at_its_end():
+    run = StepRun([], start_s=1.0, first_s=0.5, steps=4)
+    assert [run.boundary_s(now) for now in (1.0, 1.5, 1.6, 9.0)] == [1.5, 1.5, 2.0, 3.0]
+
+    run.open = False
+    assert run.boundary_s(1.0) == 3.0

@@ -159,7 +159,11 @@ def test_a_service_account_that_is_no_text_is_no_fault_of_ours(account):
     [
         ({"current-context": "d"}, "contexts has no 'd'; choose one with kubectl config use-context"),
         ({"clusters": []}, "clusters has no 'k'"),
-        ({"users": [{"name": "u", "user": {"exec": {}}}]}, "exec credentials are not supported; use a token"),
+        ({"users": [{"name": "u", "user": {"exec": {}}}]}, "exec names no command"),
+        (
+            {"users": [{"name": "u", "user": {"auth-provider": {}}}]},
+            "auth-provider credentials are not supported; use exec or a token: kubectl create token",
+        ),
         ({"clusters": [{"name": "k", "cluster": {"server": "x"}}]}, "server of the cluster must be a URL"),
         (
             {"clusters": [{"name": "k", "cluster": {"server": "https://u:pass@x"}}]},

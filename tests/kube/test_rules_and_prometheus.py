@@ -1,10 +1,12 @@
 """Alert rules as promtool reads them, and a real Prometheus that scrapes epp.
 
 Both programs are in Debian's package `prometheus`; `make prometheus` unpacks it into .tools without installing it.
+Where it has not been done, the first test here does it.
 """
 
 import asyncio
 import contextlib
+import fcntl
 import functools
 import shutil
 import socket
@@ -15,9 +17,12 @@ import pytest
 import yaml
 
 from tests.e2e.kit import running_process
+from tests.kube.api_server import RunningApiServer
 from tests.kube.manifests import DEPLOY, ROOT, kustomized, only
+from tests.kube.test_kube_processes import kubeconfig
 
 PATIENCE_S = 40.0
+TOOLS = ROOT / ".tools"
 
 # What a rule says of a pool in trouble: series, and the alerts that fire after ten minutes.
 TROUBLE = {
@@ -84,12 +89,36 @@ TROUBLE = {
 }
 
 
+def found(name):
+    return shutil.which(name) or shutil.which(name, path=str(TOOLS / "usr" / "bin"))
+
+
+@functools.cache
+def fetched():
+    """Why the package cannot be had, "" when it is there; one process fetches, the others wait for it."""
+    TOOLS.mkdir(exist_ok=True)
+    with (TOOLS / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if found("promtool") is not None:
+            return ""
+        done = subprocess.run(
+            ["make", "--no-print-directory", "prometheus"],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+    return done.stderr.strip() if done.returncode else ""
+
+
 def program(name):
     """Where a program of the package is."""
-    found = shutil.which(name) or shutil.which(name, path=str(ROOT / ".tools" / "usr" / "bin"))
-    if found is None:
-        pytest.skip(f"{name} is not here: make prometheus")
-    return found
+    if found(name) is None and (why := fetched()):
+        pytest.skip(f"{name} cannot be had: {why}")
+    path = found(name)
+    assert path is not None
+    return path
 
 
 @functools.cache
@@ -137,12 +166,12 @@ def free_port():
 
 
 @contextlib.asynccontextmanager
-async def prometheus(folder, target):
-    """A Prometheus that scrapes `target` each second; yields its URL."""
+async def prometheus(folder, target, **job):
+    """A Prometheus that scrapes `target` each second; yields its URL. `job` is more of its configuration."""
     port = free_port()
     config = {
         "global": {"scrape_interval": "1s", "scrape_timeout": "1s"},
-        "scrape_configs": [{"job_name": "epp", "static_configs": [{"targets": [target]}]}],
+        "scrape_configs": [{"job_name": "epp", "static_configs": [{"targets": [target]}], **job}],
         "rule_files": ["rules.yaml"],
     }
     (folder / "prometheus.yaml").write_text(yaml.safe_dump(config))
@@ -191,6 +220,33 @@ async def test_a_real_prometheus_scrapes_epp(tmp_path):
                 await asyncio.sleep(0.2)
             assert await ask(url, "scrape_samples_scraped > bool 50") == [1.0]
             assert await ask(url, 'epp_discovery_last_look_success{source="endpoint"}') == [1.0]
+
+
+async def test_a_real_prometheus_shows_its_token_where_metrics_are_guarded(tmp_path):
+    program("prometheus")
+    async with RunningApiServer() as server:
+        server.users["t0ken"] = {"username": "prometheus"}
+        server.granted.add(("prometheus", "get", "/metrics"))
+        arguments = (
+            "serve",
+            "--host=127.0.0.1",
+            "--port=0",
+            "--endpoint=http://127.0.0.1:1",
+            "--log-format=json",
+            "--metrics-endpoint-auth",
+            f"--kubernetes-kubeconfig={kubeconfig(server, tmp_path)}",
+        )
+        async with running_process(tmp_path, *arguments) as epp:
+            target = (await epp.url()).removeprefix("http://")
+            shown = {"authorization": {"credentials": "t0ken"}}
+            async with (
+                prometheus(tmp_path, target, **shown) as url,
+                httpx.AsyncClient(trust_env=False) as client,
+                asyncio.timeout(PATIENCE_S),
+            ):
+                assert (await client.get(f"http://{target}/metrics")).status_code == httpx.codes.UNAUTHORIZED
+                while await ask(url, 'up{job="epp"}') != [1.0]:  # noqa: ASYNC110
+                    await asyncio.sleep(0.2)
 
 
 def test_the_rules_are_those_of_the_manifest():

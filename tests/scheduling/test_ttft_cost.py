@@ -1,11 +1,13 @@
 """ttft-cost-scorer: each term of the cost, what it learns, and what it forgets."""
 
+from dataclasses import replace
+
 import msgspec
 import pytest
 
 from epp.endpoints.types import EndpointMetrics
 from epp.scheduling.contracts import PickObserver, PrefixMatch, ResponseObserver
-from epp.scheduling.producers.flights import EndpointFlights, Flight, Room, common_blocks
+from epp.scheduling.producers.flights import EndpointFlights, Flight, common_blocks
 from epp.scheduling.producers.latency import LearnedLatency, Work
 from epp.scheduling.scorers.ttft_cost import TtftCostParameters, TtftCostScorer
 from tests.scheduling.builders import REQUEST, context, cycle, endpoint, fleet
@@ -115,29 +117,48 @@ def test_what_requests_share_counts_once():
     flights.add(2, flight(tokens=90.0, overlaps=overlaps))
 
     assert overlaps == {1: 40.0}
-    assert flights.room(0.0, 10.0).held_tokens == 150.0
+    assert flights.held_tokens == 150.0
 
     flights.remove(1, 1.0)
-    assert flights.room(0.0, 10.0).held_tokens == 90.0
+    assert flights.held_tokens == 90.0
 
 
-def test_ends_are_expected_from_first_tokens_and_from_the_queue():
+@pytest.mark.parametrize(
+    ("chain", "blocks"),
+    [((), 0), ((9, 2), 0), ((1, 2), 2), ((1, 9), 1), ((1, 2, 3, 4, 8, 9), 4), ((1, 2, 6, 7, 8), 2)],
+)
+def test_blocks_that_some_request_holds(chain, blocks):
+    flights = EndpointFlights()
+    flights.add(1, flight(chain=[1, 2, 3]))
+    flights.add(2, flight(chain=[1, 2, 3, 4]))
+    flights.add(3, flight(chain=[1, 2, 5]))
+
+    assert flights.shared_blocks(chain) == blocks
+
+
+def test_blocks_are_held_until_the_last_of_their_requests_has_ended():
+    flights = EndpointFlights()
+    flights.add(1, flight(chain=[1, 2, 3]))
+    flights.add(2, flight(chain=[1, 2]))
+    flights.remove(1, 1.0)
+    assert flights.shared_blocks([1, 2, 3]) == 2
+
+    flights.remove(2, 1.0)
+    assert flights.shared_blocks([1, 2, 3]) == 0
+
+
+@pytest.mark.parametrize(
+    ("needed", "seconds"), [(50.0, 0.0), (51.0, 7.0), (150.0, 7.0), (151.0, 13.0), (999.0, 13.0)]
+)
+def test_room_comes_as_answers_end(needed, seconds):
+    """One answer under way frees 100 tokens at 12 s, one that waits for 3 s of prefill 50 at 18 s."""
     flights = EndpointFlights(itl_s=0.1)
     decoding, waiting = flight(), flight(tokens=50.0, prefill_s=3.0)
     flights.add(1, decoding)
     flights.add(2, waiting)
     flights.first_token(decoding, 2.0)
 
-    assert flights.room(now=5.0, output_tokens=100.0).ends == ((7.0, 100.0), (13.0, 50.0))
-
-
-@pytest.mark.parametrize(
-    ("needed", "seconds"), [(10.0, 0.0), (11.0, 2.0), (60.0, 2.0), (61.0, 7.0), (999.0, 7.0)]
-)
-def test_room_comes_as_answers_end(needed, seconds):
-    room = Room(held_tokens=90.0, ends=((7.0, 40.0), (2.0, 50.0)))
-
-    assert room.wait_s(needed, capacity=100.0) == seconds
+    assert flights.wait_s(needed, capacity=200.0, now=5.0, output_tokens=100.0) == seconds
 
 
 def test_time_between_tokens_moves_with_answers():
@@ -245,7 +266,7 @@ def test_what_nobody_uses_is_held_only_where_room_is_left():
     other = cycle(pool, request=request(limit=100), prompt_tokens=10_000, matches=matches)
     plugin.on_picked(other, pool[0])
 
-    assert plugin._flying[id(other.request)][1].work == Work(miss=5_100.0, hit=4_900.0, load=0.0)
+    assert plugin._flying[id(other.request)][2].work == Work(miss=5_100.0, hit=4_900.0, load=0.0)
 
 
 def test_a_request_that_has_waited_too_long_keeps_others_away():
@@ -298,3 +319,18 @@ def test_a_request_that_is_sent_again_is_where_it_went_last():
 
     assert plugin._endpoints[0].flights == {}
     assert len(plugin._endpoints[1].flights) == 1
+
+
+def test_a_number_is_never_given_twice():
+    """A request that comes after another's end is not taken for that one, whatever address it has in memory."""
+    plugin, pool = scorer(), fleet(1)
+    kept = cycle(pool, request=request(), prompt_tokens=100, chain=(1, 2), chain_block_tokens=50.0)
+    first = cycle(pool, request=request(), prompt_tokens=100, chain=(1, 2), chain_block_tokens=50.0)
+    plugin.on_picked(first, pool[0])
+    plugin.on_picked(kept, pool[0])
+    plugin.on_ended(first, 1.0, 10)
+    plugin.on_picked(replace(first, request=request(limit=1), chain=(7,)), pool[0])
+    flights = plugin._endpoints[0]
+
+    assert list(flights.flights) == [1, 2]
+    assert flights._own(flights.flights[1]) == flights.flights[1].tokens

@@ -2,14 +2,24 @@
 
 import gzip
 import json
+from pathlib import Path
 
 import pytest
 
+from epp.engine import StepLoad
 from epp.errors import ConfigError
 from epp.simulate.conversations import Conversations
 from epp.simulate.events import EventKind
 from epp.simulate.fleet import Offload
-from epp.simulate.inputs import model_shape, override, read_fleet, read_workload, read_yaml, workload_of
+from epp.simulate.inputs import (
+    model_shape,
+    override,
+    read_fleet,
+    read_grid,
+    read_workload,
+    read_yaml,
+    workload_of,
+)
 from epp.simulate.traces import TraceOptions, read_trace
 
 SHARED = {
@@ -57,7 +67,7 @@ def test_a_fleet_file_overrides_times_and_names_failures():
         ({"engines": 0}, "engines must be at least 1, got 0"),
         ({"tp": 0}, "tp must be at least 1, got 0"),
         ({"latencyFactor": 0}, "the factor must be positive, got 0"),
-        ({"offload": "native"}, "needs cpu_tokens"),
+        ({"offload": "native"}, "offload native needs cpuBlocks x 16 of at least 64, got 0"),
         ({"events": [{"at": 1, "kind": "up", "endpoint": 8}]}, "endpoint must be below 8"),
         ({"events": [{"at": 1, "kind": "fire"}]}, "Invalid enum value 'fire'"),
     ],
@@ -65,6 +75,63 @@ def test_a_fleet_file_overrides_times_and_names_failures():
 def test_a_fault_of_a_fleet_is_told_with_its_key(raw, message):
     with pytest.raises(ConfigError, match=message):
         read_fleet(raw)
+
+
+GRID = {
+    "prefill": {"tokens": [100, 1000], "ms": [[20], [110]]},
+    "decode": {"sequences": [1, 11], "context": [1000, 3000], "ms": [[10, 12], [20, 40]]},
+}
+
+
+def test_measured_step_times_replace_those_of_the_profile(tmp_path):
+    path = tmp_path / "grid.yaml"
+    path.write_text(json.dumps({**GRID, "linkGbPerS": 10, "linkLatencyMs": 2}))
+    fleet, _ = read_fleet({"latencyGrid": str(path), "latencyFactor": 2})
+
+    assert fleet.latency.step_s(StepLoad(550, 550 * 275.0, 0, 0)) == pytest.approx(0.130)
+    assert fleet.latency.load_s(10_000_000) == pytest.approx(0.003)
+    linked, _ = read_fleet({"latencyGrid": str(path), "linkGbPerS": 5})
+    assert linked.latency.load_s(10_000_000) == pytest.approx(0.004)
+
+
+def test_the_shipped_grid_is_close_to_the_shipped_profile():
+    """It has the profile's own figures at its points."""
+    root = Path(__file__).parents[2]
+    grid = read_grid(read_yaml(root / "examples" / "latency-grid.yaml", "grid"))
+    fleet, _ = read_fleet({})
+
+    for load in (StepLoad(4_096, 4_096 * 2_048.0, 0, 0), StepLoad(16, 0.0, 16, 16 * 6_000)):
+        assert grid.step_s(load) == pytest.approx(fleet.latency.step_s(load), rel=0.06)
+    mixed = StepLoad(1_016, 1_000 * 5_500.0, 16, 16 * 6_000)
+    assert grid.step_s(mixed) == pytest.approx(fleet.latency.step_s(mixed), rel=0.06)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"prefill": {"tokens": [100], "ms": [[20], [30]]}}, "latencyGrid.prefill: 1 rows need as many rows"),
+        (
+            {"decode": {"sequences": [2, 1], "context": [1], "ms": [[1], [1]]}},
+            "latencyGrid.decode: rows must be",
+        ),
+        ({"decode": {"sequences": [1], "ms": [[1]]}}, "missing required field `context`"),
+        ({"prefil": {}}, "unknown field `prefil`"),
+        ({"linkGbPerS": 0}, "the link's bandwidth must be positive"),
+    ],
+)
+def test_a_fault_of_a_grid_is_told_with_its_key(tmp_path, change, message):
+    path = tmp_path / "grid.yaml"
+    path.write_text(json.dumps({**GRID, **change}))
+
+    with pytest.raises(ConfigError, match=message):
+        read_fleet({"latencyGrid": str(path)})
+
+
+def test_a_grid_has_its_own_overhead(tmp_path):
+    with pytest.raises(ConfigError, match="stepOverheadMs is part of what latencyGrid measures"):
+        read_fleet({"latencyGrid": "grid.yaml", "stepOverheadMs": 2})
+    with pytest.raises(ConfigError, match=r"nowhere\.yaml: No such file"):
+        read_fleet({"latencyGrid": "nowhere.yaml"})
 
 
 def test_a_config_json_gives_the_model(tmp_path):
@@ -88,7 +155,7 @@ def test_a_config_json_gives_the_model(tmp_path):
         (SHARED, "shared-prefix needs stages, or concurrency and numRequests"),
         (
             {**SHARED, "numGroups": 0, "concurrency": 1, "numRequests": 1},
-            "num_groups must be at least 1, got 0",
+            "numGroups must be at least 1, got 0",
         ),
         ({"kind": "trace", "file": "nowhere.jsonl"}, "nowhere.jsonl: No such file"),
         ({"kind": "trace", "file": "nowhere.jsonl", "speed": 0}, "speed must be positive, got 0"),
@@ -97,7 +164,7 @@ def test_a_config_json_gives_the_model(tmp_path):
         ({"kind": "conversations", "sessions": 1, "rate": 0}, "rate must be positive, got 0"),
         (
             {"kind": "conversations", "sessions": 1, "rate": 1, "outputLen": 0},
-            "output_len must be at least 1",
+            "outputLen must be at least 1",
         ),
     ],
 )

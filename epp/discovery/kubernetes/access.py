@@ -11,13 +11,12 @@ from typing import Any, Final
 
 import yaml
 
+from epp.discovery.kubernetes.access_error import AccessError
+from epp.discovery.kubernetes.exec_credentials import ExecCommand, ExecToken, exec_command
+
 __all__ = ["SERVICE_ACCOUNT", "Access", "AccessError", "find_access"]
 
 SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
-
-
-class AccessError(Exception):
-    """Nothing says where the API server is, or what does cannot be used; one line with the remedy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,18 +29,25 @@ class Access:
         token: the bearer token of this moment, "" for none; asked for before each request, since the
             kubelet replaces tokens while they are in use. Raises OSError.
         tls: trust and client certificate; None for plain HTTP.
+        plugin: the command that gives tokens, where there is one; to be renewed before `token` is asked.
     """
 
     server: str
     namespace: str
     token: Callable[[], str]
     tls: ssl.SSLContext | None
+    plugin: ExecToken | None = None
 
 
 def find_access(
-    kubeconfig: str | None, environ: Mapping[str, str], service_account: Path = SERVICE_ACCOUNT
+    kubeconfig: str | None,
+    environ: Mapping[str, str],
+    service_account: Path = SERVICE_ACCOUNT,
+    plugins: dict[ExecCommand, ExecToken] | None = None,
 ) -> Access:
     """The named kubeconfig, else the pod's service account, else $KUBECONFIG, else ~/.kube/config.
+
+    `plugins` keeps the tokens of commands from one call to the next.
 
     Raises:
         AccessError: none of them is there, or the one that is cannot be used.
@@ -50,7 +56,7 @@ def find_access(
         return _in_cluster(environ, service_account)
     path = kubeconfig or environ.get("KUBECONFIG") or str(Path(environ.get("HOME", "/")) / ".kube/config")
     try:
-        return _from_kubeconfig(Path(path))
+        return _from_kubeconfig(Path(path), environ, {} if plugins is None else plugins)
     except (OSError, ssl.SSLError, binascii.Error, yaml.YAMLError, UnicodeDecodeError) as error:
         told = _told(error)
         remedy = "run in a pod, or name a kubeconfig with --kubernetes-kubeconfig"
@@ -83,7 +89,7 @@ def _file_token(path: Path) -> Callable[[], str]:
     return lambda: path.read_text(encoding="utf-8").strip()
 
 
-def _from_kubeconfig(path: Path) -> Access:
+def _from_kubeconfig(path: Path, environ: Mapping[str, str], plugins: dict[ExecCommand, ExecToken]) -> Access:
     document = yaml.safe_load(path.read_text(encoding="utf-8"))
     if not isinstance(document, dict):
         raise AccessError(f"{path} is no kubeconfig: it is not a mapping")
@@ -91,17 +97,35 @@ def _from_kubeconfig(path: Path) -> Access:
     context = _named(document, "contexts", chosen, "context", path)
     cluster = _named(document, "clusters", context.get("cluster"), "cluster", path)
     user = _named(document, "users", context.get("user"), "user", path)
-    for refused in ("exec", "auth-provider"):
-        if refused in user:
-            remedy = "use a token: kubectl create token"
-            raise AccessError(f"{path}: {refused} credentials are not supported; {remedy}")
+    if "auth-provider" in user:
+        remedy = "use exec or a token: kubectl create token"
+        raise AccessError(f"{path}: auth-provider credentials are not supported; {remedy}")
     server = str(cluster.get("server", ""))
     if not server.startswith(("http://", "https://")):
         raise AccessError(f"{path}: server of the cluster must be a URL of http or https")
     if "@" in server:
         raise AccessError(f"{path}: server of the cluster holds credentials; give the user a token")
     tls = _tls(cluster, user, path.parent) if server.startswith("https:") else None
-    return Access(server.rstrip("/"), str(context.get("namespace") or "default"), _token(user, path), tls)
+    plugin = _plugin(user, path, environ, plugins)
+    token = plugin.token if plugin is not None else _token(user, path)
+    return Access(server.rstrip("/"), str(context.get("namespace") or "default"), token, tls, plugin)
+
+
+def _plugin(
+    user: Mapping[str, Any],
+    path: Path,
+    environ: Mapping[str, str],
+    plugins: dict[ExecCommand, ExecToken],
+) -> ExecToken | None:
+    if "exec" not in user:
+        return None
+    try:
+        command = exec_command(user["exec"], path.parent, environ)
+    except AccessError as error:
+        raise AccessError(f"{path}: {error}") from None
+    if command not in plugins:
+        plugins[command] = ExecToken(command)
+    return plugins[command]
 
 
 def _named(document: Mapping[str, Any], plural: str, name: object, kind: str, path: Path) -> dict[str, Any]:

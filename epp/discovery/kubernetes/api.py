@@ -9,6 +9,7 @@ import httpx
 import msgspec
 
 from epp.discovery.kubernetes.access import Access
+from epp.discovery.kubernetes.access_error import AccessError
 
 __all__ = ["ApiClient", "ApiError", "Event", "Listing", "Query", "Resource", "WatchEndedError"]
 
@@ -156,14 +157,14 @@ class ApiClient:
             "timeoutSeconds": str(max(1, int(timeout_s))),
         }
         timeout = httpx.Timeout(_ANSWER_S, connect=_CONNECT_S, read=self._stall_s)
-        head = self._head("watch", query.resource)
+        head = await self._head("watch", query.resource)
         try:
             async with self._http.stream(
                 "GET", query.resource.path, params=parameters, headers=head, timeout=timeout
             ) as answer:
                 if answer.status_code != httpx.codes.OK:
                     await answer.aread()
-                    raise _refusal("watch", query.resource, answer.status_code, answer.content)
+                    raise self._refused("watch", query.resource, answer, head)
                 yield []
                 async for events in _batches(answer.aiter_bytes()):
                     yield events
@@ -188,18 +189,29 @@ class ApiClient:
             ApiError: with the verb and the resource.
         """
         path = f"{resource.path}/{name}" if name else resource.path
-        head = self._head(verb, resource)
+        head = await self._head(verb, resource)
         try:
             answer = await self._http.request(method, path, params=parameters, headers=head, content=body)
         except httpx.HTTPError as error:
             raise ApiError(self._unreachable(verb, resource, error)) from None
         if not answer.is_success:
-            raise _refusal(verb, resource, answer.status_code, answer.content)
+            raise self._refused(verb, resource, answer, head)
         return answer.content
 
-    def _head(self, verb: str, resource: Resource) -> dict[str, str]:
+    def _refused(
+        self, verb: str, resource: Resource, answer: httpx.Response, head: Mapping[str, str]
+    ) -> Exception:
+        if self._access.plugin is not None and answer.status_code == httpx.codes.UNAUTHORIZED:
+            self._access.plugin.reject(head.get("Authorization", "").removeprefix("Bearer "))
+        return _refusal(verb, resource, answer.status_code, answer.content)
+
+    async def _head(self, verb: str, resource: Resource) -> dict[str, str]:
         try:
+            if self._access.plugin is not None:
+                await self._access.plugin.renew()
             token = self._access.token()
+        except AccessError as error:
+            raise ApiError(f"cannot {verb} {resource}: {error}") from None
         except (OSError, UnicodeDecodeError) as error:
             told = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
             raise ApiError(f"cannot {verb} {resource}: cannot read the token: {told}") from None

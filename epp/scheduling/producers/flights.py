@@ -1,12 +1,13 @@
 """The shadow state of an endpoint: what this router has sent there and what that keeps it busy with."""
 
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from epp.scheduling.producers.latency import Work
 
-__all__ = ["EndpointFlights", "Flight", "Room", "common_blocks"]
+__all__ = ["EndpointFlights", "Flight", "common_blocks"]
 
 _START_ITL_S: Final = 0.025
 _WEIGHT: Final = 0.05
@@ -24,7 +25,7 @@ class Flight:
         clear: nothing was in its way when it was sent, so that its first token teaches what the work takes.
         tokens: prompt and expected answer, in KV tokens.
         chain: of its first prompt, as in the cycle.
-        overlaps: by key of a request that was there before, the tokens that both hold.
+        overlaps: by number of a request that was there before, the tokens that both hold.
         first_token_s: when its first token came.
     """
 
@@ -55,43 +56,40 @@ def common_blocks(one: Sequence[int], other: Sequence[int]) -> int:
     return same
 
 
-@dataclass(frozen=True, slots=True)
-class Room:
-    """KV tokens that requests of an endpoint need, what they share counted once; who ends when."""
-
-    held_tokens: float
-    ends: tuple[tuple[float, float], ...]
-
-    def wait_s(self, needed: float, capacity: float) -> float:
-        """Seconds until `needed` tokens of `capacity` are free; the last end where they never are."""
-        free = capacity - self.held_tokens
-        if free >= needed:
-            return 0.0
-        last_s = 0.0
-        for seconds, tokens in sorted(self.ends):
-            last_s = seconds
-            free += tokens
-            if free >= needed:
-                break
-        return last_s
+def _seconds_until_free(missing: float, ends: Iterable[tuple[float, float]]) -> float:
+    """Seconds until ends have freed `missing` tokens; the last end where they never do."""
+    last_s = 0.0
+    for seconds, tokens in sorted(ends):
+        last_s = seconds
+        missing -= tokens
+        if missing <= 0:
+            break
+    return last_s
 
 
 @dataclass(slots=True)
 class EndpointFlights:
-    """All of one endpoint, in the order they were sent."""
+    """All of one endpoint, in the order they were sent, by their number."""
 
     flights: dict[int, Flight] = field(default_factory=dict)
     prefill_s: float = 0.0
     pending: int = 0
     itl_s: float = _START_ITL_S
+    _holders: dict[int, int] = field(default_factory=dict)  # by block, how many requests here hold it
     _own_tokens: list[float] | None = None
+    _held_tokens: float = 0.0
 
-    def add(self, key: int, flight: Flight) -> None:
-        """A request was sent."""
-        self.flights[key] = flight
+    def add(self, number: int, flight: Flight) -> None:
+        """A request was sent; `number` has never been used before."""
+        self.flights[number] = flight
         self.prefill_s += flight.prefill_s
         self.pending += 1
         self._own_tokens = None
+        shared = self.shared_blocks(flight.chain)
+        holders = self._holders
+        for block in flight.chain[:shared]:
+            holders[block] += 1
+        holders.update(dict.fromkeys(flight.chain[shared:], 1))
 
     def first_token(self, flight: Flight, now: float) -> None:
         """Its prompt is computed."""
@@ -100,11 +98,23 @@ class EndpointFlights:
             self.pending -= 1
             self.prefill_s = self.prefill_s - flight.prefill_s if self.pending else 0.0
 
-    def remove(self, key: int, now: float) -> None:
+    def remove(self, number: int, now: float) -> None:
         """It ended."""
-        self.first_token(self.flights[key], now)
-        del self.flights[key]
+        flight = self.flights[number]
+        self.first_token(flight, now)
+        del self.flights[number]
         self._own_tokens = None
+        self._let_go(flight.chain)
+
+    def _let_go(self, chain: Sequence[int]) -> None:
+        """One request less holds these blocks; those that it alone held are the last of its chain."""
+        holders = self._holders
+        for place, block in enumerate(chain):
+            left = holders[block] - 1
+            if not left:
+                deque(map(holders.__delitem__, chain[place:]), maxlen=0)
+                return
+            holders[block] = left
 
     def learn_itl(self, flight: Flight, now: float, tokens: int) -> None:
         """An answer of `tokens` ended."""
@@ -119,36 +129,67 @@ class EndpointFlights:
 
     def oldest_wait_s(self, now: float) -> float:
         """How long the first of those that wait for their first token has waited; 0 for none."""
-        for flight in self.flights.values():
-            if flight.first_token_s is None:
-                return now - flight.sent_s
-        return 0.0
+        if not self.pending:
+            return 0.0
+        return now - next(flight.sent_s for flight in self.flights.values() if flight.first_token_s is None)
+
+    def shared_blocks(self, chain: Sequence[int]) -> int:
+        """Leading blocks of `chain` that some request here holds; who holds one holds all before it."""
+        holders = self._holders
+        if not chain or chain[0] not in holders:
+            return 0
+        same, most = 1, len(chain)
+        if chain[most - 1] in holders:
+            return most
+        while same < most - 1:
+            middle = (same + most) // 2
+            if chain[middle - 1] in holders:
+                same = middle
+            else:
+                most = middle
+        return same
 
     def overlaps(self, chain: Sequence[int], block_tokens: float) -> dict[int, float]:
-        """Tokens of `chain` that requests here hold as well, by their key; those with none are left out."""
+        """Tokens of `chain` that requests here hold as well, by their number, where there are some."""
         found = {}
-        for key, flight in self.flights.items():
+        for number, flight in self.flights.items():
             blocks = common_blocks(chain, flight.chain)
             if blocks:
-                found[key] = blocks * block_tokens
+                found[number] = blocks * block_tokens
         return found
 
-    def room(self, now: float, output_tokens: float) -> Room:
-        """What is taken, and when it will be free, by what is expected of the answers under way."""
-        if self._own_tokens is None:
-            self._own_tokens = [self._own(flight) for flight in self.flights.values()]
+    @property
+    def held_tokens(self) -> float:
+        """KV tokens that the requests here need, what they share counted once."""
+        self._count()
+        return self._held_tokens
+
+    def wait_s(self, needed: float, capacity: float, now: float, output_tokens: float) -> float:
+        """Seconds until `needed` tokens of `capacity` are free, as answers under way are expected to end."""
+        missing = needed - (capacity - self.held_tokens)
+        return _seconds_until_free(missing, self._ends(now, output_tokens)) if missing > 0 else 0.0
+
+    def _ends(self, now: float, output_tokens: float) -> Iterator[tuple[float, float]]:
+        """When each request is expected to end, and the tokens it frees then."""
         answer_s = output_tokens * self.itl_s
         queue_s = 0.0
-        ends = []
-        for flight, tokens in zip(self.flights.values(), self._own_tokens, strict=True):
+        for flight, tokens in zip(self.flights.values(), self._count(), strict=True):
             if flight.first_token_s is None:
                 queue_s += flight.prefill_s
-                ends.append((queue_s + answer_s, tokens))
+                yield queue_s + answer_s, tokens
             else:
-                ends.append((max(0.0, flight.first_token_s + answer_s - now), tokens))
-        return Room(sum(self._own_tokens), tuple(ends))
+                yield max(0.0, flight.first_token_s + answer_s - now), tokens
+
+    def _count(self) -> list[float]:
+        """What each request holds of its own, counted when one came or went."""
+        if self._own_tokens is None:
+            self._own_tokens = [self._own(flight) for flight in self.flights.values()]
+            self._held_tokens = sum(self._own_tokens)
+        return self._own_tokens
 
     def _own(self, flight: Flight) -> float:
         """Tokens of a request that none of those sent before it, and still here, holds too."""
         here = self.flights
-        return flight.tokens - max((t for key, t in flight.overlaps.items() if key in here), default=0.0)
+        return flight.tokens - max(
+            (t for number, t in flight.overlaps.items() if number in here), default=0.0
+        )

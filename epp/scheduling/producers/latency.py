@@ -13,10 +13,13 @@ another GPU, model or link is learned from its first answers.
 from dataclasses import dataclass, field
 from typing import Final
 
+import msgspec
+
 __all__ = ["LearnedLatency", "Work"]
 
 _ATTENTION_TOKENS: Final = 39_000.0
-_SCALES: Final = (1.0, 1e-3, 1e-4)  # features of about 1, so that their weights are alike
+_TOKEN_SCALE: Final = 1e-3  # features of about 1, so that their weights are alike
+_LOAD_SCALE: Final = 1e-4
 _START: Final = (0.06, 0.060, 0.10)  # coefficients of scaled features, seconds
 _DOUBT: Final = (0.003, 0.003, 0.03)  # how far they may be off, squared
 _SIZE: Final = range(len(_START))
@@ -30,8 +33,7 @@ _PATIENCE: Final = 8  # ... unless so many follow each other
 Vector = tuple[float, float, float]
 
 
-@dataclass(frozen=True, slots=True)
-class Work:
+class Work(msgspec.Struct, frozen=True):
     """What a request asks of an endpoint, in tokens."""
 
     miss: float
@@ -41,8 +43,7 @@ class Work:
     def features(self) -> Vector:
         """What the time is linear in, scaled."""
         effective = self.miss * (1 + (self.hit + self.miss / 2) / _ATTENTION_TOKENS)
-        one, per_token, per_load = _SCALES
-        return one, effective * per_token, self.load * per_load
+        return 1.0, effective * _TOKEN_SCALE, self.load * _LOAD_SCALE
 
 
 @dataclass(slots=True)

@@ -1,8 +1,10 @@
 """ttft-cost-scorer."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import count
 from typing import ClassVar, Final
+
+import msgspec
 
 from epp.endpoints.types import Endpoint
 from epp.scheduling.contracts import BuildContext, Column, Cycle, Volatility
@@ -11,7 +13,7 @@ from epp.scheduling.producers.latency import LearnedLatency, Work
 from epp.scheduling.producers.matched import Matched, held_tokens
 from epp.scheduling.registry import param
 
-__all__ = ["TtftCostParameters", "TtftCostScorer"]
+__all__ = ["Learned", "TtftCostParameters", "TtftCostScorer"]
 
 _FLOOR_S: Final = 0.020  # differences below this decide nothing
 _FIRST_ANSWER_TOKENS: Final = 256.0
@@ -44,22 +46,20 @@ class TtftCostParameters:
 
 
 @dataclass(slots=True)
-class _Learned:
+class Learned:
     """What answers of one model have taught."""
 
     latency: LearnedLatency = field(default_factory=LearnedLatency)
     output_tokens: float = _FIRST_ANSWER_TOKENS
 
 
-@dataclass(frozen=True, slots=True)
-class _Outlook:
+class _Outlook(msgspec.Struct, frozen=True):
     """What is predicted for a request at an endpoint."""
 
     work: Work
     prefill_s: float
     cost_s: float
     clear: bool
-    overlaps: Mapping[int, float] = field(default_factory=dict)
 
 
 class TtftCostScorer:
@@ -94,8 +94,10 @@ class TtftCostScorer:
         self._memory_price = memory_price
         self._max_wait_s = max_wait_s
         self._endpoints: dict[int, EndpointFlights] = {}
-        self._flying: dict[int, tuple[object, Flight]] = {}
-        self._learned: dict[str, _Learned] = {}
+        self._numbers = count()
+        # By id of the request, which is kept so that no other takes its id.
+        self._flying: dict[int, tuple[object, int, Flight]] = {}
+        self._learned: dict[str, Learned] = {}
 
     @classmethod
     def build(cls, name: str, parameters: TtftCostParameters, context: BuildContext) -> "TtftCostScorer":
@@ -117,34 +119,33 @@ class TtftCostScorer:
     def costs(self, cycle: Cycle) -> list[float]:
         """Seconds, a candidate each."""
         matched = held_tokens(cycle, self._cpu_producers)
-        learned = self._of(cycle.model)
+        learned = self.learned(cycle.model)
         return [self._outlook(cycle, endpoint, matched, learned).cost_s for endpoint in cycle.candidates]
 
-    def _outlook(self, cycle: Cycle, endpoint: Endpoint, matched: Matched, learned: _Learned) -> "_Outlook":
+    def _outlook(self, cycle: Cycle, endpoint: Endpoint, matched: Matched, learned: Learned) -> "_Outlook":
         flights = self._endpoints.get(endpoint.slot)
         hit, cpu_hit = matched.gpu(endpoint.slot), matched.cpu(endpoint.slot)
         capacity = endpoint.metrics.gpu_capacity_tokens if endpoint.metrics is not None else None
         if flights is None or not flights.flights:
             work = _work(cycle, hit, cpu_hit)
             prefill_s = learned.latency.prefill_s(work)
-            return _Outlook(work, prefill_s, prefill_s, clear=True)
+            return _Outlook(work, prefill_s, prefill_s, True)
         output_tokens = _output_tokens(cycle, learned)
-        overlaps = flights.overlaps(cycle.chain, cycle.chain_block_tokens)
-        shared = max(overlaps.values(), default=0.0)
+        shared = flights.shared_blocks(cycle.chain) * cycle.chain_block_tokens
         memory_s = price_s = 0.0
         if capacity is not None:
-            room = flights.room(cycle.now, output_tokens)
+            held = flights.held_tokens
             needed = cycle.prompt_tokens + output_tokens - shared
-            memory_s = room.wait_s(needed, capacity)
-            price_s = needed / capacity * room.held_tokens / capacity * output_tokens * flights.itl_s
+            memory_s = flights.wait_s(needed, capacity, cycle.now, output_tokens)
+            price_s = needed / capacity * held / capacity * output_tokens * flights.itl_s
             # What nobody uses there is evicted by what those that are there still need.
-            hit = max(shared, min(hit, shared + capacity - room.held_tokens))
+            hit = max(shared, min(hit, shared + capacity - held))
         work = _work(cycle, hit, cpu_hit)
         prefill_s = learned.latency.prefill_s(work)
         wait_s = max(self._queue_s(flights, cycle.now), memory_s)
         cost_s = wait_s + prefill_s * (1 + self._harm * flights.decoding) + self._memory_price * price_s
         clear = flights.pending == 0 and not memory_s
-        return _Outlook(work, prefill_s, cost_s, clear=clear, overlaps=overlaps)
+        return _Outlook(work, prefill_s, cost_s, clear)
 
     def _queue_s(self, flights: EndpointFlights, now: float) -> float:
         """Prefill before this request's; where somebody has waited for too long, that wait."""
@@ -154,9 +155,10 @@ class TtftCostScorer:
     def on_picked(self, cycle: Cycle, endpoint: Endpoint) -> None:
         """The request goes to `endpoint`."""
         self.on_ended(cycle, cycle.now, None)
-        learned = self._of(cycle.model)
+        learned = self.learned(cycle.model)
         matched = held_tokens(cycle, self._cpu_producers)
         outlook = self._outlook(cycle, endpoint, matched, learned)
+        flights = self._endpoints.setdefault(endpoint.slot, EndpointFlights())
         flight = Flight(
             slot=endpoint.slot,
             sent_s=cycle.now,
@@ -165,42 +167,43 @@ class TtftCostScorer:
             clear=outlook.clear and cycle.request.stream,
             tokens=cycle.prompt_tokens + _output_tokens(cycle, learned),
             chain=cycle.chain,
-            overlaps=outlook.overlaps,
+            overlaps=flights.overlaps(cycle.chain, cycle.chain_block_tokens),
         )
-        key = id(cycle.request)
-        self._flying[key] = (cycle.request, flight)
-        self._endpoints.setdefault(endpoint.slot, EndpointFlights()).add(key, flight)
+        number = next(self._numbers)
+        self._flying[id(cycle.request)] = (cycle.request, number, flight)
+        flights.add(number, flight)
 
     def on_first_token(self, cycle: Cycle, now: float) -> None:
         """Its prompt is computed: learn how long that took, if nothing was in its way."""
         known = self._flying.get(id(cycle.request))
         if known is not None:
-            flight = known[1]
+            _, _, flight = known
             self._endpoints[flight.slot].first_token(flight, now)
             if flight.clear:
-                self._of(cycle.model).latency.learn(flight.work, now - flight.sent_s)
+                self.learned(cycle.model).latency.learn(flight.work, now - flight.sent_s)
 
     def on_ended(self, cycle: Cycle, now: float, output_tokens: int | None) -> None:
         """The endpoint is done with it: learn lengths and the time between tokens."""
         known = self._flying.pop(id(cycle.request), None)
         if known is None:
             return
-        flight = known[1]
+        _, number, flight = known
         flights = self._endpoints[flight.slot]
         if output_tokens:
             flights.learn_itl(flight, now, output_tokens)
-            learned = self._of(cycle.model)
+            learned = self.learned(cycle.model)
             learned.output_tokens += _WEIGHT * (output_tokens - learned.output_tokens)
-        flights.remove(id(cycle.request), now)
+        flights.remove(number, now)
 
-    def _of(self, model: str) -> _Learned:
+    def learned(self, model: str) -> Learned:
+        """What the answers of a model have taught."""
         learned = self._learned.get(model)
         if learned is None:
-            learned = self._learned[model] = _Learned()
+            learned = self._learned[model] = Learned()
         return learned
 
 
-def _output_tokens(cycle: Cycle, learned: _Learned) -> float:
+def _output_tokens(cycle: Cycle, learned: Learned) -> float:
     """Expected length of the answer."""
     limit = cycle.request.max_output_tokens
     return learned.output_tokens if limit is None else min(learned.output_tokens, limit)

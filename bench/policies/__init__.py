@@ -1,0 +1,1 @@
+"""Routing policies in simulation against the bars of docs/simulation.md: `make policies`."""
