@@ -15,6 +15,7 @@ from epp.director.claims import Claims
 from epp.director.director import Director, Limits
 from epp.director.record import RequestRecord
 from epp.director.retry import RetryPolicy
+from epp.director.rewriting import Rewriter
 from epp.director.shadow import Shadow, ShadowTally
 from epp.director.state import State
 from epp.director.tokens import TokenRatios
@@ -29,6 +30,7 @@ from epp.flow.admission import Admission, Objective
 from epp.prefix import PrefixIndex
 from epp.recording.recorded import RecordedDirector, RecordedUpkeep
 from epp.recording.tape import Tape
+from epp.request import ModelRewrites
 from epp.scheduling.contracts import BuildContext, Filter
 from epp.scheduling.profile import SchedulingProfile
 from epp.scheduling.registry import PluginKind, Registry
@@ -47,8 +49,9 @@ class CoreOptions:
 
     `staleness_s` is asked at each tick; `scrape_interval_s` is the longest time between two scrapes of an
     endpoint; `found_priorities` are those of objectives that are found while running, below `objectives`;
-    whoever finds them changes it in place. `shadow_failed` is told when the shadow configuration raised,
-    `header_dropped` the name of a header that a plugin should not have added to an answer.
+    whoever finds them changes it in place, and so it is with `rewrites`. `shadow_failed` is told when the
+    shadow configuration raised, `header_dropped` the name of a header that a plugin should not have added to
+    an answer.
     """
 
     seed: int | None = None
@@ -60,6 +63,7 @@ class CoreOptions:
     scrape_interval_s: float = 0.5
     objectives: tuple[Objective, ...] = ()
     found_priorities: dict[str, int] = field(default_factory=dict)
+    rewrites: ModelRewrites = field(default_factory=ModelRewrites)
     timer: Callable[[], float] = time.perf_counter
     shadow_failed: Callable[[Exception], None] = lambda _: None
     header_dropped: Callable[[str], None] = lambda _: None
@@ -134,6 +138,9 @@ def _directors(
         "retry": options.retry,
         "limits": options.limits,
         "observers": observers,
+        "rewriter": Rewriter(
+            options.rewrites, random.Random(options.seed).random, options.limits.inflated_bytes
+        ),
     }
     if tape is None:
         director = Director(state, **arguments)

@@ -36,7 +36,8 @@ def router(ports: Ports) -> APIRouter:
         x_epp_path: Annotated[str, Header(description="path of the request")] = "/v1/chat/completions",
     ) -> Response:
         """Where the request in the body should go. Nothing is sent and the ledger is not touched; `commit=1`
-        notes it in the prefix index. The receipt is for callers who may see receipts.
+        notes it in the prefix index. `model` is there if a rule rewrites the request's, and is to be sent in
+        its place. The receipt is for callers who may see receipts.
         """
         body = await _body(request, ports.max_request_bytes)
         head = RequestHead("", "POST", x_epp_path.partition("?")[0], dict(request.headers))
@@ -49,6 +50,8 @@ def router(ports: Ports) -> APIRouter:
                 break
             await asyncio.sleep(0)
         content: dict[str, Any] = {"endpoints": list(answer.endpoints)}
+        if answer.model is not None:
+            content["model"] = answer.model
         if ports.access.allows(request.scope):
             content["receipt"] = answer.receipt
         return json_response(content)

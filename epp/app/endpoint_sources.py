@@ -10,6 +10,7 @@ from epp.discovery.resolver import DnspythonResolver
 from epp.discovery.source import Source
 from epp.discovery.static import StaticSource
 from epp.discovery.watched_file import WatchedFile
+from epp.request import ModelRewrites
 
 __all__ = ["endpoint_sources", "has_sources"]
 
@@ -23,11 +24,15 @@ def has_sources(settings: Settings, config: EffectiveConfig) -> bool:
 
 
 def endpoint_sources(
-    settings: Settings, config: EffectiveConfig, alarm: Alarm, priorities: dict[str, int] | None = None
+    settings: Settings,
+    config: EffectiveConfig,
+    alarm: Alarm,
+    priorities: dict[str, int] | None = None,
+    rewrites: ModelRewrites | None = None,
 ) -> list[Source]:
     """In the order in which they decide where they contradict each other; `alarm` cuts their pauses short.
 
-    `priorities` is kept as the objectives in Kubernetes are.
+    `priorities` and `rewrites` are kept as the objectives and model rewrites in Kubernetes are.
     """
     found = settings.discovery
     sources: list[Source] = [StaticSource(settings.endpoint)] if settings.endpoint else []
@@ -41,7 +46,7 @@ def endpoint_sources(
     sources += [DnsSource(name, resolver, pause=alarm.new_pause(), policy=policy) for name in found.dns]
     if settings.kubernetes.pool or settings.kubernetes.selector:
         sources.append(
-            kubernetes_source(settings.kubernetes, alarm, {} if priorities is None else priorities)
+            kubernetes_source(settings.kubernetes, alarm, {} if priorities is None else priorities, rewrites)
         )
     return sources
 

@@ -23,6 +23,7 @@ from epp.discovery.kubernetes.lease import LeaderElection, lease_name
 from epp.discovery.kubernetes.members import Members
 from epp.discovery.kubernetes.reviews import Reviewer
 from epp.discovery.kubernetes.source import KubernetesSource, PoolName, Surroundings
+from epp.request import ModelRewrites
 
 __all__ = ["kubernetes_source", "leader_election", "metrics_access", "namespace_of"]
 
@@ -43,9 +44,12 @@ def namespace_of(settings: KubernetesSettings, environ: Mapping[str, str]) -> st
 
 
 def kubernetes_source(
-    settings: KubernetesSettings, alarm: Alarm, priorities: dict[str, int]
+    settings: KubernetesSettings, alarm: Alarm, priorities: dict[str, int], rewrites: ModelRewrites | None
 ) -> KubernetesSource:
-    """The source that the settings ask for; it keeps `priorities` as the pool's objectives are."""
+    """The source that the settings ask for.
+
+    It keeps `priorities` as the pool's objectives are, `rewrites` as its model rewrites (None: not applied).
+    """
 
     def keep(found: Mapping[str, int]) -> None:
         priorities.clear()
@@ -60,6 +64,7 @@ def kubernetes_source(
         alarm.new_pause,
         random.SystemRandom().random,
         on_priorities=keep,
+        on_rewrites=rewrites.use_found if rewrites is not None else None,
         on_remark=logger.warning,
         policy=FollowPolicy(resync_s=settings.resync_interval_s),
     )

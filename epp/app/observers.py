@@ -79,6 +79,7 @@ class Observers:
             file_reloads=files.reloads,
             file_faults=files.faults,
             key_refusals=lambda: gate.refused if gate is not None else {},
+            rewrites_model=core.options.rewrites.names.__contains__,
         )
         self.metrics = Metrics(
             sources,

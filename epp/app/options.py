@@ -9,6 +9,7 @@ from epp.clock import Clock
 from epp.compose import CoreOptions
 from epp.config import Settings
 from epp.config.leaf import spelled
+from epp.config.model_rewrites import ANY_MODEL, ModelRewrite
 from epp.director.director import Limits
 from epp.director.retry import RetryPolicy
 from epp.endpoints.health import HealthPolicy
@@ -16,6 +17,7 @@ from epp.errors import ConfigError, ConfigProblem
 from epp.http import UpstreamSettings
 from epp.observability.logs import RateLimitedLogger
 from epp.proxy.settings import ProxySettings
+from epp.request import ModelRewrites, RewriteRule, RewriteTarget
 from epp.scrape import ScrapeSettings
 from epp.scrape.engines import Selector
 from epp.scrape.page import CoreNames
@@ -89,10 +91,16 @@ def core_options(
         staleness_s=lambda: threshold_s,
         scrape_interval_s=settings.metrics.refresh_interval_s or ScrapeSettings().idle_interval_s,
         objectives=settings.objective,
+        rewrites=ModelRewrites(map(_rewrite_rule, settings.model_rewrite)),
         timer=time.perf_counter,
         shadow_failed=shadow_failed,
         header_dropped=header_dropped,
     )
+
+
+def _rewrite_rule(rewrite: ModelRewrite) -> RewriteRule:
+    models = () if rewrite.model == ANY_MODEL else (rewrite.model,)
+    return RewriteRule(models, tuple(RewriteTarget(*target) for target in rewrite.targets))
 
 
 def log_shadow_failures(clock: Clock) -> Callable[[Exception], None]:

@@ -71,7 +71,9 @@ class Runtime:
         clock: Clock | None = None,
         *,
         shadow: EffectiveConfig | None = None,
+        rewrites_models: bool = True,
     ) -> None:
+        """`rewrites_models`: every front door can change a body."""
         self.settings = settings
         self.clock = clock or SystemClock()
         self.proxy_settings = proxy_settings(settings)
@@ -92,15 +94,7 @@ class Runtime:
         self.observers = self._build_observers()
         # A pool of its own: a limit on connections for requests must not blind the scorers.
         self.probe_pool = UpstreamPool(replace(upstream, max_connections_per_origin=0))
-        self.sources = PoolSources(
-            settings,
-            self.core,
-            self.probe_pool,
-            self.clock,
-            self.observers.scrape_failed,
-            self._alarm,
-            key=self.guards.endpoint_key,
-        )
+        self.sources = self._build_sources(rewrites_models=rewrites_models)
         self.election = leader_election(settings, self.clock)
         self.warm_start = self._build_warm_start()
         self.metrics_access = metrics_access(settings.kubernetes, self.clock)
@@ -130,6 +124,18 @@ class Runtime:
             gate=self.guards.gate,
             proxies=self.guards.proxies,
             credentials=self.guards.credentials,
+        )
+
+    def _build_sources(self, *, rewrites_models: bool) -> PoolSources:
+        return PoolSources(
+            self.settings,
+            self.core,
+            self.probe_pool,
+            self.clock,
+            self.observers.scrape_failed,
+            self._alarm,
+            key=self.guards.endpoint_key,
+            rewrites_models=rewrites_models,
         )
 
     def _build_warm_start(self) -> WarmStart | None:

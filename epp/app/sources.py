@@ -39,11 +39,15 @@ class PoolSources:
         alarm: Alarm,
         *,
         key: str | None = None,
+        rewrites_models: bool = True,
     ) -> None:
-        """`alarm` cuts the pauses of discovery short; `key` is shown to endpoints."""
+        """`alarm` cuts the pauses of discovery short; `key` is shown to endpoints; without `rewrites_models`
+        InferenceModelRewrites are not applied.
+        """
         self._settings = settings
         self._alarm = alarm
         self._core = core
+        self._rewrites = core.options.rewrites if rewrites_models else None
         self._clock = clock
         self._count_failure = count_failure
         self._topology: int | None = None
@@ -62,7 +66,7 @@ class PoolSources:
             ask, self, ModelProbeSettings(api_key=key), clock=clock, sleep=asyncio.sleep, log=logger.warning
         )
         self._discovery = Discovery(
-            endpoint_sources(settings, core.config, alarm, core.options.found_priorities),
+            endpoint_sources(settings, core.config, alarm, core.options.found_priorities, self._rewrites),
             self._on_endpoints,
             clock=clock,
             pause=alarm.new_pause(),
@@ -83,7 +87,7 @@ class PoolSources:
             SourceError: it cannot be read; nothing has changed then.
         """
         priorities = self._core.options.found_priorities
-        sources = endpoint_sources(self._settings, config, self._alarm, priorities)
+        sources = endpoint_sources(self._settings, config, self._alarm, priorities, self._rewrites)
         await self._discovery.replace(sources, _FIRST_LOOK_S)
 
     def reports(self) -> tuple[SourceReport, ...]:

@@ -62,6 +62,9 @@ def check_settings(settings: Settings) -> None:
     ]
     if settings.tls.client_ca is not None:
         problems.append(ConfigProblem("tls.clientCa", "is not asked for by `epp gateway`", "use `epp serve`"))
+    if settings.model_rewrite:
+        message = "needs bodies that can be changed, which `epp gateway` cannot"
+        problems.append(ConfigProblem("modelRewrite", message, "use `epp serve`"))
     if problems:
         raise ConfigError(problems, "settings")
 
@@ -106,7 +109,7 @@ async def serve_standalone_async(
         tempfile.TemporaryDirectory(prefix="epp-") as directory,
         listening(settings.host, settings.admin_port) as admin,
     ):
-        runtime = Runtime(settings, config, shadow=shadow)
+        runtime = Runtime(settings, config, shadow=shadow, rewrites_models=False)
         try:
             await runtime.start()
             await _Gateway(runtime, Path(directory), options).run(admin, on_started)

@@ -20,6 +20,7 @@ _METAVARS: Final = {
     LeafKind.ENDPOINTS: "URL[,label=value]",
     LeafKind.DNS_NAMES: "URL[,label=value]",
     LeafKind.OBJECTIVES: "NAME=PRIORITY",
+    LeafKind.MODEL_REWRITES: "MODEL=TARGET",
     LeafKind.CLIENT_KEYS: "[NAME=]KEY",
     LeafKind.NETWORKS: "NETWORK",
     LeafKind.PATH_RULES: "allow|deny PATTERN",

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, get_args
 
+from epp.config.model_rewrites import ModelRewrite
 from epp.config.path_rules import PathRule
 from epp.endpoints.dns_name import DnsName
 from epp.endpoints.types import EndpointSpec
@@ -49,6 +50,7 @@ class LeafKind(enum.StrEnum):
     ENDPOINTS = "endpoint, repeatable"
     DNS_NAMES = "DNS name, repeatable"
     OBJECTIVES = "name=priority, repeatable"
+    MODEL_REWRITES = "model=targets, repeatable"
     CLIENT_KEYS = "text, never shown, repeatable"
     NETWORKS = "network, repeatable"
     PATH_RULES = "rule, repeatable"
@@ -69,6 +71,7 @@ _REPEATABLE: Final = frozenset(
         LeafKind.ENDPOINTS,
         LeafKind.DNS_NAMES,
         LeafKind.OBJECTIVES,
+        LeafKind.MODEL_REWRITES,
         LeafKind.CLIENT_KEYS,
         LeafKind.NETWORKS,
         LeafKind.PATH_RULES,
@@ -156,6 +159,7 @@ def _kind(attribute: str, annotation: Any) -> LeafKind:
         PathRule: LeafKind.PATH_RULES,
         DnsName: LeafKind.DNS_NAMES,
         Objective: LeafKind.OBJECTIVES,
+        ModelRewrite: LeafKind.MODEL_REWRITES,
         ClientKey: LeafKind.CLIENT_KEYS,
         Network: LeafKind.NETWORKS,
     }

@@ -10,7 +10,9 @@ from typing import Final
 from epp.config.gateway_settings import GrpcSettings
 from epp.config.kubernetes_settings import KubernetesSettings
 from epp.config.leaf import Leaf, Secret, leaf_of, rules
+from epp.config.log_settings import AccessLogSettings, LogSettings
 from epp.config.metrics_settings import MetricsSettings
+from epp.config.model_rewrites import ModelRewrite
 from epp.config.path_rules import PathRule
 from epp.config.security_settings import AdminTlsSettings, ApiKeySettings, EndpointTlsSettings, TlsSettings
 from epp.config.state_settings import StateSettings
@@ -28,39 +30,6 @@ __all__ = [
 _KIB: Final = 1 << 10
 _MIB: Final = 1 << 20
 _TICK_S: Final = 0.001  # least value of durations for which 0 would mean "never"
-
-
-@dataclass(frozen=True, slots=True)
-class LogSettings:
-    """The process log."""
-
-    level: str = field(
-        default="info",
-        metadata=rules("Least severity that is logged.", choices=("debug", "info", "warning", "error")),
-    )
-    format: str = field(
-        default="auto",
-        metadata=rules(
-            "Shape of the process log and the access log; auto is human on a terminal, else json.",
-            choices=("auto", "json", "human"),
-        ),
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class AccessLogSettings:
-    """The access log: one line a request."""
-
-    enabled: bool = field(default=True, metadata=rules("Write one line a request."))
-    file: str | None = field(
-        default=None, metadata=rules("File that gets the lines.", absent="standard output")
-    )
-    prefix: bool = field(
-        default=False,
-        metadata=rules(
-            "Add arrival time, token counts and a hash each 512 prompt tokens: the simulator's input."
-        ),
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,6 +242,13 @@ class Settings:
             "Priority of the requests that name the objective in x-llm-d-inference-objective; a mapping in "
             "the file. Below 0 they get 429 while the pool is saturated.",
             absent="none; every request has priority 0",
+        ),
+    )
+    model_rewrite: tuple[ModelRewrite, ...] = field(
+        default=(),
+        metadata=rules(
+            "Model that requests for another go to: `m=m-v2`, `m=9*m-v1,1*m-v2`; `*` is any. See below.",
+            absent="none",
         ),
     )
     pool_name: str = field(default="default", metadata=rules("Name of the pool in metrics."))

@@ -6,6 +6,7 @@ from typing import Any, Final
 from epp.config.document import Node, Scalar, SequenceNode, describe
 from epp.config.endpoints import read_dns_names, read_endpoints
 from epp.config.leaf import Leaf, LeafKind, Secret
+from epp.config.model_rewrites import read_model_rewrites
 from epp.config.objectives import read_objectives
 from epp.config.path_rules import PathRule, parse_path_rules
 from epp.config.reader import Reader, closest, listed
@@ -94,6 +95,7 @@ _READERS: Final[dict[LeafKind, Callable[[Reader, Node, str], Any]]] = {
     LeafKind.ENDPOINTS: read_endpoints,
     LeafKind.DNS_NAMES: read_dns_names,
     LeafKind.OBJECTIVES: read_objectives,
+    LeafKind.MODEL_REWRITES: read_model_rewrites,
 }
 
 

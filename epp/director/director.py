@@ -22,6 +22,7 @@ from epp.director.outcome import record_of
 from epp.director.reading import is_large, read_request, read_steps
 from epp.director.record import RequestRecord
 from epp.director.retry import RetryBudget, RetryPolicy, may_repeat
+from epp.director.rewriting import Rewriter, resolve
 from epp.director.running import RunningRequests
 from epp.director.state import State
 from epp.director.steps import next_or_result, timed
@@ -34,7 +35,8 @@ from epp.endpoints.health import takes_requests
 from epp.endpoints.models import Resolution
 from epp.endpoints.types import Endpoint
 from epp.errors import EppError
-from epp.request.types import Api, Body, InferenceRequest
+from epp.request import ModelRewrites
+from epp.request.types import Body, InferenceRequest
 from epp.response.types import Usage
 from epp.scheduling.contracts import Cycle, Decision
 
@@ -62,6 +64,7 @@ class Director:
         retry: RetryPolicy | None = None,
         limits: Limits | None = None,
         observers: Sequence[Callable[[RequestRecord], None]] = (),
+        rewriter: Rewriter | None = None,
     ) -> None:
         """`timer` gives seconds for durations shown to operators; decisions never depend on it."""
         self.state = state
@@ -72,6 +75,7 @@ class Director:
         self._retry = retry or RetryPolicy()
         self.budget = RetryBudget(self._retry)  # of repeats after a 500 or 503, a gateway's among them
         self._limits = limits or Limits()
+        self._rewriter = rewriter or Rewriter(ModelRewrites(), lambda: 0.0, 0)
         self.running = RunningRequests()
         self._stored = StoredResponses()
         self.unobserved = Unobserved(state.ledger, self._release)
@@ -105,7 +109,11 @@ class Director:
         else:
             request = read_request(exchange.head, body, limit, model)
         exchange.request = request
-        resolution = exchange.resolution = self._resolve(request)
+        if self._rewriter.rules.active:
+            exchange.prepare_s += self._timer() - started
+            yield from timed(exchange, self._rewriter.steps(exchange, body), self._timer)
+            started = self._timer()
+        resolution = exchange.resolution = resolve(self.state, request, exchange.rewrite)
         if request.prompts:
             views, beside = exchange.state.views, exchange.state.shadow_views
             steps = hash_prompts(request, resolution.base, resolution.adapter, views, beside)
@@ -123,12 +131,6 @@ class Director:
         if request.prompts or request.salt:
             exchange.request = msgspec.structs.replace(request, prompts=(), salt="")
         exchange.prepare_s += self._timer() - started
-
-    def _resolve(self, request: InferenceRequest) -> Resolution:
-        pool = self.state.table.pool
-        if request.api is Api.OTHER and request.model is None:
-            return Resolution(model="", base="", adapter="", endpoints=pool.endpoints)
-        return self.state.catalog.resolve(pool, request.model)
 
     def schedule(self, exchange: Exchange, now: float) -> Decision:
         """Decide, without taking anything: the ledger and the index stay as they are.
@@ -149,7 +151,7 @@ class Director:
         request = exchange.request
         if request is None:
             raise AssertionError("prepare comes before pick")
-        resolution = exchange.resolution = self._resolve(request)
+        resolution = exchange.resolution = resolve(self.state, request, exchange.rewrite)
         chains, state = exchange.chains, exchange.state
         candidates, full, held = self._candidates(exchange, request, resolution, now)
         exchange.ruled_out = ruled_out(state, resolution, candidates, now, held=held, subset=exchange.subset)

@@ -1,6 +1,8 @@
 """The state of one request inside the director."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
 
 from epp.director.chains import PromptChains
 from epp.director.exclusions import NOBODY_RULED_OUT
@@ -11,10 +13,27 @@ from epp.director.types import Failure, RequestHead, Target
 from epp.director.views import Tier
 from epp.endpoints.models import Resolution
 from epp.endpoints.types import Endpoint
+from epp.request.rewrites import Rewrite
 from epp.request.types import InferenceRequest
 from epp.scheduling.contracts import Decision, PrefixMatch
 
-__all__ = ["Exchange"]
+__all__ = ["Exchange", "RewrittenBody"]
+
+_WITHHELD: Final = frozenset({b"accept-encoding"})
+_WITHHELD_DECODED: Final = _WITHHELD | {b"content-encoding"}
+
+
+@dataclass(frozen=True, slots=True)
+class RewrittenBody:
+    """What is forwarded instead of the body that came; `decoded`: its content coding is undone."""
+
+    body: bytes
+    decoded: bool
+
+    @property
+    def withheld(self) -> frozenset[bytes]:
+        """Headers that do not go with it: the answer must be readable, to put the client's name in."""
+        return _WITHHELD_DECODED if self.decoded else _WITHHELD
 
 
 class Exchange:
@@ -24,7 +43,8 @@ class Exchange:
         "arrived", "attempts", "block_tokens", "body_bytes", "chains", "counted_as", "decision",
         "decision_s", "ejected", "ended", "executions", "failures", "first_byte_at", "head", "hold",
         "matches", "number", "order", "predicted", "prepare_s", "priority", "prompt_tokens", "request",
-        "resolution", "ruled_out", "state", "status", "subset", "target", "text_bytes", "tried",
+        "resolution", "rewrite", "rewritten", "ruled_out", "state", "status", "subset", "target",
+        "text_bytes", "tried",
     )  # fmt: skip
     number: int  # set by a recording alone
 
@@ -37,6 +57,8 @@ class Exchange:
         self.subset: frozenset[str] | None = None  # addresses and hosts that a gateway allows
         self.body_bytes = 0
         self.request: InferenceRequest | None = None
+        self.rewrite: Rewrite | None = None
+        self.rewritten: RewrittenBody | None = None  # until the front door takes it
         self.resolution: Resolution | None = None
         self.chains: PromptChains | None = None
         self.prompt_tokens = 0

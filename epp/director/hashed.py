@@ -2,6 +2,7 @@
 
 from epp.director.chains import PromptChains
 from epp.director.exchange import Exchange
+from epp.director.rewriting import resolve
 from epp.director.state import State
 from epp.request.types import InferenceRequest
 
@@ -24,7 +25,7 @@ def prepare_hashed(
     exchange.request = request
     exchange.body_bytes = request.body_bytes
     if request.model is not None:
-        exchange.resolution = state.catalog.resolve(state.table.pool, request.model)
+        exchange.resolution = resolve(state, request, exchange.rewrite)
     exchange.chains = chains
     exchange.prompt_tokens = prompt_tokens
     exchange.text_bytes = text_bytes

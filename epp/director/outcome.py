@@ -41,6 +41,7 @@ def record_of(
         model=request.model if request else None,
         target_model=resolution.model if resolution else "",
         adapter=resolution.adapter if resolution else "",
+        rewrite=exchange.rewrite,
         first_byte_at=exchange.first_byte_at,
         prepare_s=exchange.prepare_s,
         decision_s=exchange.decision_s,

@@ -16,10 +16,14 @@ __all__ = ["Pick", "pick_list", "pick_now", "pick_steps"]
 
 @dataclass(frozen=True, slots=True)
 class Pick:
-    """An answer: endpoints best first (`host:port`; how many the picker's `maxNumOfEndpoints` says)."""
+    """An answer: endpoints best first (`host:port`; how many the picker's `maxNumOfEndpoints` says).
+
+    `model` is what a rule makes of the request's model, and to be sent in its place; None: it stays.
+    """
 
     endpoints: tuple[str, ...]
     receipt: Mapping[str, Any]
+    model: str | None = None
 
 
 def pick_steps(
@@ -39,7 +43,8 @@ def pick_steps(
     told = _first(exchange, decision.primary.max_endpoints)
     if commit:
         director.commit(exchange, decision, told[0])
-    return Pick(tuple(e.address for e in told), receipt(exchange, told[0]))
+    model = exchange.rewrite.target if exchange.rewrite else None
+    return Pick(tuple(e.address for e in told), receipt(exchange, told[0]), model)
 
 
 def _first(exchange: Exchange, count: int) -> list[Endpoint]:

@@ -5,6 +5,7 @@ import msgspec
 from epp.director.exclusions import NOBODY_RULED_OUT, RuledOut
 from epp.director.types import EndReason, FailureKind
 from epp.director.views import TierView
+from epp.request.rewrites import Rewrite
 from epp.request.types import Api
 from epp.response.types import Usage
 from epp.scheduling.contracts import Decision
@@ -29,6 +30,7 @@ class RequestRecord(msgspec.Struct, frozen=True, eq=False, kw_only=True):
         model: as the client named it; None when absent, or when the body was never read.
         target_model: the resolved model or adapter; "" when nothing was resolved.
         adapter: the adapter's name; "" for a base model.
+        rewrite: which rule sent it to which model; None when none did.
         priority: of the request; 0 unless an objective says otherwise.
         fairness_id: whom it is counted for.
         arrived: when its head was complete.
@@ -72,6 +74,7 @@ class RequestRecord(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     model: str | None = None
     target_model: str = ""
     adapter: str = ""
+    rewrite: Rewrite | None = None
     priority: int = 0
     fairness_id: str = "default-flow"
     first_byte_at: float | None = None

@@ -96,13 +96,17 @@ class Codec:
         """The answer to a head that carries the pick."""
         return encode.picked(1, mutation, destination)
 
-    def request_body(self, mutation: Mutation, destination: str) -> bytes:
-        """The answer to a whole body that carries the pick."""
-        return encode.picked(3, mutation, destination)
+    def request_body(self, mutation: Mutation, destination: str, body: bytes | None) -> bytes:
+        """The answer to a whole body that carries the pick; `body` takes its place."""
+        return encode.picked(3, mutation, destination, body)
 
     def response_headers(self, mutation: Mutation) -> bytes:
         """The answer to an answer's head."""
         return encode.mutated(2, mutation)
+
+    def response_body(self, mutation: Mutation, body: bytes) -> bytes:
+        """The answer to an answer's body, or to a piece of it, in whose place `body` goes on."""
+        return encode.mutated(4, mutation, body)
 
     def request_pieces(self, data: bytes, *, end_of_stream: bool) -> Iterator[bytes]:
         """A part of the request's body on its way back, cut to what one message may hold."""

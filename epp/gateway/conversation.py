@@ -15,7 +15,7 @@ a body in full duplex goes back as it comes.
 
 A stream may end before its request does: the gateway then goes on by itself. Not where answers come in full
 duplex: the gateway has given away what it sent, and loses it if the stream ends (seen with Envoy 1.40). Such
-an answer goes back to its last piece, whatever depth is wanted.
+an answer goes back to its last piece, whatever depth is wanted, and so does one in which a model is renamed.
 """
 
 import enum
@@ -39,6 +39,7 @@ from epp.gateway.events import (
     ResponseTrailers,
 )
 from epp.http.types import Headers
+from epp.response import AnswerNames
 
 __all__ = ["Action", "Close", "Conversation", "Data", "Decide", "End", "Fault", "Head", "Send"]
 
@@ -129,6 +130,8 @@ class Conversation:
         self._chunks: list[bytes] = []
         self._size = 0
         self._ended_by: Event | None = None  # the message that completed the request
+        self._renames = False  # the answer should be seen to its end
+        self._names: AnswerNames | None = None
 
     def receive(self, event: Event) -> list[Action]:
         """The actions that one message asks for.
@@ -204,20 +207,38 @@ class Conversation:
         return self._end_if_enough() if complete else []
 
     def _end_if_enough(self) -> list[Action]:
-        return self._over(Close()) if self._depth is ResponseDepth.NONE else []
+        enough = self._depth is ResponseDepth.NONE and not self._renames
+        return self._over(Close()) if enough else []
 
     # The decision.
 
-    def route(self, destination: str, mutation: Mutation) -> list[Action]:
-        """Tell the pick: endpoints as `host:port`, best first, with commas between."""
+    def route(
+        self, destination: str, mutation: Mutation, body: bytes | None = None, *, renames: bool = False
+    ) -> list[Action]:
+        """Tell the pick: endpoints as `host:port`, best first, with commas between.
+
+        `body` goes on in place of the one that came. `renames`: the answer's body is to be changed, if the
+        gateway shows it.
+        """
         self._phase = _Phase.ROUTED
+        self._renames = renames and self._response_mode is not BodyMode.NONE
         if self._answers_body:
-            answers = [Send(self._codec.request_body(mutation, destination))]
+            answers = [Send(self._codec.request_body(self._sized(mutation, body), destination, body))]
         else:
+            if body is not None:
+                self._chunks = [body]
             answers = [Send(self._codec.request_headers(mutation, destination)), *self._returned()]
         self._chunks.clear()
         complete = self._ended_by is not None or self._mode in (BodyMode.NONE, BodyMode.BUFFERED)
         return [*(self._end_if_enough() if complete else []), *answers]
+
+    @staticmethod
+    def _sized(mutation: Mutation, body: bytes | None) -> Mutation:
+        """`mutation` of a head whose body becomes `body`, which a gateway that holds it all measures."""
+        if body is None:
+            return mutation
+        length = (b"content-length", b"%d" % len(body))
+        return Mutation([*mutation.replaced, length], mutation.removed)
 
     def _returned(self) -> Iterator[Send]:
         """The body that was held, on its way back."""
@@ -248,21 +269,33 @@ class Conversation:
         ending = [End(), *self._over(Close())] if event.end_of_stream else []
         return [Data(event.data), *ending, *self._pass_response(event)]
 
-    def pass_head(self, event: ResponseHeaders, mutation: Mutation) -> list[Action]:
-        """Let the answer go on, with its head changed."""
+    def pass_head(
+        self, event: ResponseHeaders, mutation: Mutation, names: AnswerNames | None = None
+    ) -> list[Action]:
+        """Let the answer go on, with its head changed; its body passes through `names`."""
+        if self._renames:
+            self._names = names
+        if self._names is not None and self._response_mode is not BodyMode.BUFFERED:
+            mutation = Mutation(mutation.replaced, [*mutation.removed, "content-length"])
         answer = Send(self._codec.response_headers(mutation))
         if event.end_of_stream:
             return [End(), *self._over(Close()), answer]
-        if self._depth is not ResponseDepth.FULL or self._response_mode is BodyMode.NONE:
+        wanted = self._depth is ResponseDepth.FULL or self._names is not None
+        if not wanted or self._response_mode is BodyMode.NONE:
             return [*self._over(Close()), answer]
         self._phase = _Phase.ANSWERING
         return [answer]
 
     def _pass_response(self, event: ResponseBody) -> Iterator[Send]:
+        data = event.data if self._names is None else self._names.feed(event.data)
         if self._response_mode in _DUPLEX:
-            pieces = self._codec.response_pieces(event.data, end_of_stream=event.end_of_stream)
+            pieces = self._codec.response_pieces(data, end_of_stream=event.end_of_stream)
             return map(Send, pieces)
-        return iter([self._unchanged(event)])
+        if data == event.data:
+            return iter([self._unchanged(event)])
+        whole = self._response_mode is BodyMode.BUFFERED
+        head = self._sized(Mutation(), data) if whole else Mutation()
+        return iter([Send(self._codec.response_body(head, data))])
 
     # All of it.
 

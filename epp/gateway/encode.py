@@ -51,17 +51,21 @@ def _mutation(mutation: Mutation) -> bytes:
     return b"".join([*_headers(mutation.replaced), *removed])
 
 
-def mutated(field: int, mutation: Mutation) -> bytes:
-    """A ProcessingResponse whose `field` lets a head or a body go on with its head changed."""
-    return _field(field, _field(1, _field(2, _mutation(mutation))))
+def mutated(field: int, mutation: Mutation, body: bytes | None = None) -> bytes:
+    """A ProcessingResponse whose `field` lets a head or a body go on with its head changed.
+
+    `body` takes the place of the body.
+    """
+    changed = b"" if body is None else _field(3, _field(1, body))
+    return _field(field, _field(1, _field(2, _mutation(mutation)) + changed))
 
 
-def picked(field: int, mutation: Mutation, destination: str) -> bytes:
+def picked(field: int, mutation: Mutation, destination: str, body: bytes | None = None) -> bytes:
     """The same with the pick as metadata."""
     value = _field(2, _field(3, destination.encode("ascii")))
     inner = _field(5, _field(1, _field(1, DESTINATION.encode("ascii")) + value))
     metadata = _field(1, _field(1, _NAMESPACE) + _field(2, inner))
-    return mutated(field, mutation) + _field(8, metadata)
+    return mutated(field, mutation, body) + _field(8, metadata)
 
 
 def piece(field: int, data: bytes, *, end_of_stream: bool) -> bytes:

@@ -68,15 +68,15 @@ def request_mutation(
     request_id: bytes,
     destination: str,
     credentials: Credentials | None = None,
+    withheld: frozenset[bytes] = frozenset(),
 ) -> Mutation:
-    """What changes of a request's head on its way to the pick."""
+    """What changes of a request's head on its way to the pick; headers that are `withheld` go."""
     replaced: Headers = [
         (DESTINATION.encode("ascii"), destination.encode("ascii")),
         (b"x-request-id", request_id),
     ]
-    withheld: frozenset[bytes] = frozenset()
     if credentials is not None:
-        withheld = credentials.withheld
+        withheld |= credentials.withheld
         if credentials.authorization is not None:
             replaced.append((b"authorization", credentials.authorization))
     return Mutation(replaced, _removed(event.headers, replaced, withheld))

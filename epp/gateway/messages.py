@@ -44,7 +44,7 @@ HttpHeaders response_headers 3, HttpBody request_body 4, HttpBody response_body 
 HttpTrailers request_trailers 6, HttpTrailers response_trailers 7
 
 StreamedBodyResponse: bytes body 1, bool end_of_stream 2
-BodyMutation: one|, StreamedBodyResponse streamed_response 3
+BodyMutation: one|, bytes body 1, StreamedBodyResponse streamed_response 3
 CommonResponse: HeaderMutation header_mutation 2, BodyMutation body_mutation 3
 HeadersResponse: CommonResponse response 1
 BodyResponse: CommonResponse response 1

@@ -7,6 +7,7 @@ from typing import Final
 
 from epp.director import Director, EndReason, Exchange
 from epp.director.pick import pick_list
+from epp.director.rewriting import names_for
 from epp.director.subset import subset_of
 from epp.errors import (
     EppError,
@@ -241,14 +242,18 @@ class PickedRequest:
             yield None
         exchange.body_bytes = self._size
         destination = ",".join(pick_list(around.director, exchange, around.now()))
+        rewritten, exchange.rewritten = exchange.rewritten, None
         mutation = request_mutation(
             event,
             request_id=self._request_id,
             destination=destination,
             credentials=around.credentials,
+            withheld=frozenset() if rewritten is None else rewritten.withheld,
         )
         self._hold.release()
-        yield from self._act(self._talk.route(destination, mutation))
+        replaced = None if rewritten is None else rewritten.body
+        renames = exchange.rewrite is not None and exchange.rewrite.renames
+        yield from self._act(self._talk.route(destination, mutation, replaced, renames=renames))
 
     def _refuse(self, error: EppError) -> Generator[bytes | None, None, None]:
         self.over = True
@@ -278,9 +283,11 @@ class PickedRequest:
         else:
             around.director.on_response_head(exchange, status, now)
             around.director.on_first_byte(exchange, now)
+        names = None
         if status is not None and 200 <= status < 300:
-            kind, coding = (value_of(event.headers, n) for n in (b"content-type", b"content-encoding"))
-            self._observer = ResponseObserver(_text(kind), _text(coding))
+            kind, coding = (_text(value_of(event.headers, n)) for n in (b"content-type", b"content-encoding"))
+            self._observer = ResponseObserver(kind, coding)
+            names = names_for(exchange, status, kind, coding)
         picked = exchange.target.address if exchange.target else None
         return self._talk.pass_head(
             event,
@@ -291,6 +298,7 @@ class PickedRequest:
                 decision=around.explain(exchange, self._event.headers if self._event else []),
                 added=self._added(exchange, event.served),
             ),
+            names,
         )
 
     def _added(self, exchange: Exchange, served: str | None) -> tuple[tuple[str, str], ...]:

@@ -214,6 +214,18 @@ INDEXER_SIZE: Final = Family(
     labels=VIEW,
     twin=twin("inference_extension_prefix_indexer_size", *VIEW),
 )
+REWRITES: Final = Family(
+    "llm_d_epp_model_rewrite_decisions_total",
+    "counter",
+    "Requests that a rule of a model rewrite was applied to.",
+    labels=("model_rewrite_name", "model_name", "target_model"),
+    twin=twin(
+        "inference_extension_model_rewrite_decisions_total",
+        "model_rewrite_name",
+        "model_name",
+        "target_model",
+    ),
+)
 INDEXER_HIT_RATIO: Final = Family(
     "llm_d_epp_prefix_indexer_hit_ratio",
     "histogram",

@@ -124,4 +124,5 @@ class Metrics:
             del self._scrape_errors[key]
 
     def _is_known_model(self, name: str) -> bool:
-        return name in self._sources.catalog.names(self._sources.table.pool)
+        sources = self._sources
+        return name in sources.catalog.names(sources.table.pool) or sources.rewrites_model(name)

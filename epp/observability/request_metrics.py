@@ -13,6 +13,7 @@ from epp.observability import families_compat as compat
 from epp.observability import families_own as own
 from epp.observability.exposition import Sample
 from epp.observability.instruments import OTHER, Family, Histogram, LabelCap
+from epp.request import Rewrite
 
 __all__ = ["RequestMetrics", "ViewLabels"]
 
@@ -109,6 +110,7 @@ class RequestMetrics:
         self._endpoints: dict[str, _EndpointSeries] = {}
         self._failed_attempts: dict[str, int] = {}
         self._ends: dict[tuple[EndReason, int | None], int] = {}
+        self._rewrites: dict[tuple[str, str, str], int] = {}
         self._retries: dict[FailureKind, int] = {}
         self._dropped: dict[tuple[str, int], int] = {}
         self._processing = Histogram(bounds.PROCESSING)
@@ -143,6 +145,8 @@ class RequestMetrics:
         if record.dropped is not None:
             dropped = (record.dropped, record.priority)
             self._dropped[dropped] = self._dropped.get(dropped, 0) + 1
+        if record.rewrite is not None:
+            self._observe_rewrite(record.rewrite)
         for kind in record.retries[: max(0, record.attempts - 1)]:
             self._retries[kind] = self._retries.get(kind, 0) + 1
         self._observe_router(record, key[1])
@@ -162,6 +166,11 @@ class RequestMetrics:
         if OTHER not in key:
             self._known[names] = key, series
         return key, series
+
+    def _observe_rewrite(self, rewrite: Rewrite) -> None:
+        labels = self._models
+        key = (rewrite.source, labels.label(rewrite.asked or _UNNAMED), labels.label(rewrite.target))
+        self._rewrites[key] = self._rewrites.get(key, 0) + 1
 
     def _observe_router(self, record: RequestRecord, target: str) -> None:
         self._prepare.observe(record.prepare_s)
@@ -250,6 +259,7 @@ class RequestMetrics:
         yield compat.SCHEDULER_ATTEMPTS, list(self._attempts(pool))
         yield own.DECISION, [((), self._decision)]
         yield own.PREPARE, [((), self._prepare)]
+        yield compat.REWRITES, list(self._rewrites.items())
         yield own.ENDS, [((why.value, str(status or "")), n) for (why, status), n in self._ends.items()]
         yield own.DROPPED, [((why, str(priority)), n) for (why, priority), n in self._dropped.items()]
         yield own.RETRIES, [((kind.value,), count) for kind, count in self._retries.items()]

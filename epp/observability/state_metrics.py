@@ -47,7 +47,8 @@ class Sources:
 
     `saturation` is the detector's number for the endpoints that may be picked, None when nothing is known.
     `file_reloads` gives what was read, `ok` or `failed`, and how often; `file_faults` whether it cannot be
-    used as it is; `key_refusals` the requests without a valid key, by cause.
+    used as it is; `key_refusals` the requests without a valid key, by cause; `rewrites_model` whether a rule
+    rewrites a model's name or to it, which then is a label whatever the cap.
     """
 
     table: EndpointTable
@@ -65,6 +66,7 @@ class Sources:
     file_reloads: Callable[[], Iterable[tuple[str, str, int]]] = tuple
     file_faults: Callable[[], Iterable[tuple[str, bool]]] = tuple
     key_refusals: Callable[[], Mapping[str, int]] = dict
+    rewrites_model: Callable[[str], bool] = lambda _: False
 
 
 class StateMetrics:

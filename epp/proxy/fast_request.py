@@ -7,6 +7,7 @@ stands between a chunk of the endpoint and the client's socket.
 import asyncio
 import logging
 from collections.abc import Iterator
+from functools import partial
 from typing import Final, Protocol
 
 from epp.director import EndReason, Target
@@ -22,6 +23,7 @@ from epp.proxy.heads import is_event_stream, upstream_request
 from epp.proxy.intake import BodyHold, announced_length, too_large
 from epp.proxy.observed import ObservedAnswer
 from epp.proxy.relay import Relay
+from epp.proxy.renaming import RenamingWriter, names_of, with_rewritten_body
 from epp.proxy.transport import ClientTransport
 from epp.proxy.turns import Turns
 from epp.proxy.verdict import CUT_EVENT, reason_of_cut
@@ -136,7 +138,7 @@ class FastRequest:
         self._body_read = False
         self._hold = BodyHold(around.budget)
         self._executions: FastExecutions | None = None
-        self._writer: AnswerWriter | None = None
+        self._writer: AnswerWriter | RenamingWriter | None = None
         self._observed: ObservedAnswer | None = None
         self._stalled_since: float | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -245,6 +247,8 @@ class FastRequest:
                 trusted=self._trusted,
                 credentials=around.credentials,
             )
+            if self._exchange.rewritten is not None:
+                request = with_rewritten_body(request, self._exchange, self._hold)
             self._forget_body()
             self._executions = FastExecutions(around.director, around.pool, self._exchange, around.now, self)
             self._executions.start(request)
@@ -271,7 +275,8 @@ class FastRequest:
         self._observed = observed = ObservedAnswer(self._around, self._exchange, head)
         headers = observed.headers(target, head, self._scope, self._request_id)
         connection = self._connection
-        self._writer = AnswerWriter(
+        names = names_of(self._exchange, head)
+        self._writer = (AnswerWriter if names is None else partial(RenamingWriter, names))(
             connection.transport,
             head.status,
             connection.default_headers + headers,
@@ -308,14 +313,14 @@ class FastRequest:
         if self._end is not None:
             return
         if self._around.settings.stream_error_event and self._answer().event_stream:
-            self._answer().write(CUT_EVENT)
+            self._answer().write_own(CUT_EVENT)
         self._conclude(End(reason_of_cut(failure)))
 
     def on_none(self, error: EppError) -> None:
         """No endpoint has an answer."""
         self._fail(error)
 
-    def _answer(self) -> AnswerWriter:
+    def _answer(self) -> AnswerWriter | RenamingWriter:
         if self._writer is None:
             raise AssertionError(_NO_HEAD)
         return self._writer

@@ -19,6 +19,7 @@ __all__ = [
     "request_head",
     "request_id_of",
     "upstream_request",
+    "value_of",
 ]
 
 # Statuses without a body, whose content-length would announce one that never comes.
@@ -104,7 +105,7 @@ def observer_of(head: ResponseHead) -> ResponseObserver | None:
     """Who looks for usage in the body; None where none can be."""
     if not 200 <= head.status < 300:
         return None
-    return ResponseObserver(_value(head, b"content-type"), _value(head, b"content-encoding"))
+    return ResponseObserver(value_of(head, b"content-type"), value_of(head, b"content-encoding"))
 
 
 def naming_of(head: ResponseHead, request: InferenceRequest | None) -> StoredResponseReader | None:
@@ -115,10 +116,11 @@ def naming_of(head: ResponseHead, request: InferenceRequest | None) -> StoredRes
 
 def is_event_stream(head: ResponseHead) -> bool:
     """The body is server-sent events."""
-    return (_value(head, b"content-type") or "").lower().startswith("text/event-stream")
+    return (value_of(head, b"content-type") or "").lower().startswith("text/event-stream")
 
 
-def _value(head: ResponseHead, wanted: bytes) -> str | None:
+def value_of(head: ResponseHead, wanted: bytes) -> str | None:
+    """The first value of a header, its name in lower case."""
     size = len(wanted)
     for name, value in head.headers:
         if len(name) == size and name.lower() == wanted:

@@ -31,10 +31,12 @@ from epp.proxy.heads import (
 )
 from epp.proxy.intake import BodyHold, announced_length, read_body, too_large
 from epp.proxy.observed import ObservedAnswer
+from epp.proxy.renaming import fitted, names_of, with_rewritten_body
 from epp.proxy.surroundings import Surroundings
 from epp.proxy.uploads import ClientUpload, is_forwarded_unread
 from epp.proxy.verdict import CUT_EVENT, reason_of_cut
 from epp.request import Body
+from epp.response import AnswerNames
 
 __all__ = ["CutError", "RelayedRequest", "ResponseAbortedError"]
 
@@ -82,6 +84,7 @@ class RelayedRequest:
         self._hold = BodyHold(around.budget)
         self._executions = Executions(around.director, around.pool, self._exchange, around.now)
         self._observed: ObservedAnswer | None = None
+        self._names: AnswerNames | None = None
         self._watch: asyncio.Task[None] | None = None
         self._timeout: asyncio.Timeout | None = None
         self._on_timeout = COMPLETE  # what it means when the timeout ends the request
@@ -208,7 +211,8 @@ class RelayedRequest:
         body = await read_body(headers, self._receive, self._hold, settings.max_request_bytes)
         self._watch_from_here()
         await self._prepare(body)
-        return self._upstream_request(body)
+        request = self._upstream_request(body)
+        return with_rewritten_body(request, self._exchange, self._hold)
 
     async def _begin_upload(self) -> UpstreamRequest:
         """A request whose body goes on as it comes, once an endpoint takes it."""
@@ -285,7 +289,7 @@ class RelayedRequest:
         while more:
             data = answer.take()
             if data:
-                self._observe(data)
+                data = self._observe(data)
             if answer.failure is not None:
                 await self._break_off(head, answer.failure, data)
             more = not answer.ended
@@ -301,6 +305,9 @@ class RelayedRequest:
         self._observed = observed = ObservedAnswer(self._around, self._exchange, head)
         self._started = True
         headers = observed.headers(answer.target, head, self._scope, self._request_id)
+        self._names, trial = names_of(self._exchange, head), names_of(self._exchange, head)
+        if trial is not None:
+            headers = fitted(headers, trial, first := answer.body(), trial.feed(first))
         return {"type": "http.response.start", "status": head.status, "headers": headers}
 
     async def _send_answer(self, message: dict[str, Any]) -> None:
@@ -308,9 +315,11 @@ class RelayedRequest:
         await self._send(message)
         self._sending_since = None
 
-    def _observe(self, data: bytes) -> None:
+    def _observe(self, data: bytes) -> bytes:
+        """Look at bytes of the body; what the client gets of them."""
         if self._observed is not None:
             self._observed.feed(data)
+        return data if self._names is None else self._names.feed(data)
 
     async def _break_off(self, head: ResponseHead, failure: UpstreamFailure, data: bytes) -> NoReturn:
         """Deliver what came, and end the request as what it is: not complete."""

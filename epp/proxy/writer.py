@@ -64,6 +64,10 @@ class AnswerWriter:
         else:
             self._output.write(data)
 
+    def write_own(self, data: bytes) -> None:
+        """The same, for bytes that are not the endpoint's."""
+        self.write(data)
+
     def end(self) -> None:
         """The body is complete."""
         rest = self._head + _LAST_CHUNK if self._chunked else self._head

@@ -100,7 +100,10 @@ class Opened(msgspec.Struct, frozen=True, array_like=True, tag=1):
 
 
 class Prepared(msgspec.Struct, frozen=True, array_like=True, tag=2):
-    """It was read. `chains`: by block size in bytes; None: no prompt is visible."""
+    """It was read. `chains`: by block size in bytes; None: no prompt is visible.
+
+    `target` is the model that a rule sent it to in place of `model`, "" if none did.
+    """
 
     number: int
     api: Api
@@ -116,6 +119,7 @@ class Prepared(msgspec.Struct, frozen=True, array_like=True, tag=2):
     token_ids: bool = False
     family: int | None = None
     data_bytes: int = 0
+    target: str = ""
 
 
 class Picked(msgspec.Struct, frozen=True, array_like=True, tag=3):

@@ -16,6 +16,7 @@ from epp.director.director import Director, Limits
 from epp.director.exchange import Exchange
 from epp.director.record import RequestRecord
 from epp.director.retry import RetryPolicy
+from epp.director.rewriting import Rewriter
 from epp.director.state import State
 from epp.director.stored import LONGEST_RESPONSE_ID
 from epp.director.types import EndReason, Failure, RequestHead, Target
@@ -25,6 +26,7 @@ from epp.endpoints.types import Endpoint, EndpointMetrics, EndpointSpec, ModelIn
 from epp.errors import EppError
 from epp.recording import events as e
 from epp.recording.tape import Tape
+from epp.request.types import Body
 from epp.response.types import Usage
 from epp.scheduling.contracts import Decision
 
@@ -78,8 +80,11 @@ class RecordedDirector(Director):
         retry: RetryPolicy | None = None,
         limits: Limits | None = None,
         observers: Sequence[Callable[[RequestRecord], None]] = (),
+        rewriter: Rewriter | None = None,
     ) -> None:
-        super().__init__(state, timer=timer, retry=retry, limits=limits, observers=observers)
+        super().__init__(
+            state, timer=timer, retry=retry, limits=limits, observers=observers, rewriter=rewriter
+        )
         self.tape = tape
         self._inside = False  # a method of the director's own asks
 
@@ -92,7 +97,7 @@ class RecordedDirector(Director):
         return exchange
 
     def prepare(
-        self, exchange: Exchange, body: bytes | bytearray | None, now: float, *, model: str | None = None
+        self, exchange: Exchange, body: Body | None, now: float, *, model: str | None = None
     ) -> Generator[None, None, None]:
         """Parse and hash."""
         if not hasattr(exchange, "number"):  # a question, which nobody opens
@@ -289,6 +294,7 @@ def _prepared(exchange: Exchange, tape: Tape) -> e.Prepared:
         chains is not None and chains.token_ids,
         None if chains is None else chains.family,
         0 if chains is None else chains.data_bytes,
+        "" if exchange.rewrite is None else exchange.rewrite.target,
     )
 
 

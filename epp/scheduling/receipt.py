@@ -47,7 +47,8 @@ def render(
     `hits` is by slot; `excluded` are endpoints that were ruled out before scheduling (ejected, draining,
     of another model). Those that a filter dropped are added with the filter's name.
 
-    Keys: picked, profile, model, adapter, prompt_tokens, weight_sum, candidates, excluded. A candidate has
+    Keys: picked, profile, requested_model (as the client named it, null when it did not), model (what it was
+    resolved or rewritten to), adapter, prompt_tokens, weight_sum, candidates, excluded. A candidate has
     endpoint, total, fresh (its metrics were), predicted_hit_tokens {gpu, cpu} and scores by scorer: score in
     [0, 1], weight, and share, the part of the total that comes from this scorer (0 when the total is 0).
     """
@@ -60,6 +61,7 @@ def render(
     return {
         "picked": picked.address,
         "profile": result.profile,
+        "requested_model": cycle.request.model,
         "model": cycle.model,
         "adapter": cycle.adapter,
         "prompt_tokens": cycle.prompt_tokens,
@@ -110,14 +112,16 @@ def header_value(
 ) -> str:
     """The decision in one line of ASCII for `x-epp-decision`, at most 1,024 bytes.
 
-    `picked total=T/SUM hit=gpu:N,cpu:N candidates=N excluded=N next=ENDPOINT=TOTAL SCORER=SCORE*WEIGHT …`;
-    what a decision does not have is left out. Whole words are dropped from the end when it gets too long, and
-    `...` says so.
+    `picked total=T/SUM model=M hit=gpu:N,cpu:N candidates=N excluded=N next=ENDPOINT=TOTAL
+    SCORER=SCORE*WEIGHT …`; `model` is there where the client named another one, which was rewritten. What a
+    decision does not have is left out. Whole words are dropped from the end when it gets too long, and `...`
+    says so.
     """
     result = decision.primary
     words = [
         _safe(picked.address),
         *_total_word(result, picked),
+        *_model_word(decision),
         *_hit_word(hits.get(picked.slot, PredictedHit())),
         f"candidates={len(result.candidates)}",
         *_excluded_word(_all_excluded(result, excluded)),
@@ -143,6 +147,11 @@ def _score_words(result: ProfileResult, picked: Endpoint) -> list[str]:
     if place is None:
         return []
     return [f"{_safe(c.scorer)}={c.scores[place]:.3f}*{c.weight:g}" for c in result.columns]
+
+
+def _model_word(decision: Decision) -> list[str]:
+    named, model = decision.cycle.request.model, decision.cycle.model
+    return [] if named is None or named == model else [f"model={_safe(model)}"]
 
 
 def _hit_word(hit: PredictedHit) -> list[str]:

@@ -26,6 +26,7 @@ from epp.errors import EppError
 from epp.recording import events as e
 from epp.recording.folding import Unfolder
 from epp.recording.recorded import numbers_of
+from epp.request.rewrites import Rewrite
 from epp.request.types import InferenceRequest
 from epp.scheduling.contracts import Decision
 
@@ -141,6 +142,8 @@ class Replay:
             replay_safe=event.replay_safe,
             stored_response=event.stored_response,
         )
+        if event.target:
+            exchange.rewrite = Rewrite(event.model, event.target, "")
         chains = self._chains(event)
         # The name was resolved before a long prompt was hashed; what it stands for may be gone since.
         with suppress(EppError):

@@ -56,6 +56,10 @@ def test_a_thread_is_left_to_epp(served, monkeypatch):
             (*ENDPOINT, "--tls-cert", "c", "--tls-key", "k", "--tls-client-ca", "ca"),
             "tls.clientCa: is not asked for by `epp gateway`",
         ),
+        (
+            (*ENDPOINT, "--model-rewrite", "m=n"),
+            "modelRewrite: needs bodies that can be changed, which `epp gateway` cannot",
+        ),
     ],
 )
 def test_what_cannot_be_is_refused_with_2(served, capsys, words, told):

@@ -156,14 +156,14 @@ class Server:
             return
         self.asked.append(asked)
         if b'"stream": true' in asked.body or b'"stream":true' in asked.body:
-            await self._stream(writer)
+            await self._stream(writer, asked)
         else:
             usage = {"prompt_tokens": 7, "completion_tokens": 2, "total_tokens": 9}
-            body = {"server": self.address, "usage": usage, "choices": []}
+            body = {"server": self.address, "model": _model(asked), "usage": usage, "choices": []}
             _write(writer, self.status, "application/json", json.dumps(body).encode(), self.extra_headers)
         await writer.drain()
 
-    async def _stream(self, writer: asyncio.StreamWriter) -> None:
+    async def _stream(self, writer: asyncio.StreamWriter, asked: Asked) -> None:
         self.live += 1
         writer.write(
             b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
@@ -172,13 +172,21 @@ class Server:
             for number in range(self.events):
                 if number:
                     await self.go.wait()
-                _chunk(writer, b'data: {"server": "%s", "n": %d}\n\n' % (self.address.encode(), number))
+                event = {"server": self.address, "model": _model(asked), "n": number}
+                _chunk(writer, b"data: %b\n\n" % json.dumps(event).encode())
                 await writer.drain()
             _chunk(writer, b'data: {"usage": {"prompt_tokens": 7, "completion_tokens": 3}}\n\n')
             _chunk(writer, b"data: [DONE]\n\n")
             writer.write(b"0\r\n\r\n")
         finally:
             self.live -= 1
+
+
+def _model(asked: Asked) -> object:
+    """What the request asks for; the endpoint answers with it."""
+    with contextlib.suppress(ValueError):
+        return json.loads(asked.body).get("model")
+    return None
 
 
 def _write(writer: asyncio.StreamWriter, status: int, kind: str, body: bytes, extra: str = "") -> None:

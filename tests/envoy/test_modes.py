@@ -1,14 +1,17 @@
 """The same requests through every mode in which Envoy can show them and route them."""
 
 import asyncio
+import gzip
 import json
 
 import pytest
 
+from epp.config.model_rewrites import ModelRewrite
 from tests.e2e.kit import eventually
 
 BODIES = ["BUFFERED", "FULL_DUPLEX_STREAMED"]
 DESTINATION = "x-gateway-destination-endpoint"
+RULE = {"model_rewrite": (ModelRewrite("an-old-name-that-is-longer", (("m", 1),)),)}
 
 
 @pytest.mark.parametrize(
@@ -172,3 +175,64 @@ async def test_more_than_1024_streams_may_be_open(gateway):
 
     assert {answer[:12] for answer in answers} == {b"HTTP/1.1 200"}
     assert all(b"data: [DONE]" in answer for answer in answers)
+
+
+@pytest.mark.parametrize("request_body", BODIES)
+@pytest.mark.parametrize("response_body", ["STREAMED", "BUFFERED", "FULL_DUPLEX_STREAMED"])
+async def test_a_model_is_rewritten_on_the_way_and_renamed_in_the_answer(
+    gateway, request_body, response_body
+):
+    gate = await gateway(1, settings=RULE, request_body=request_body, response_body=response_body)
+    [server] = gate.servers
+    server.go.set()
+
+    document = await gate.chat(model="an-old-name-that-is-longer")
+    stream = await gate.chat(model="an-old-name-that-is-longer", stream=True)
+    plain = await gate.chat()
+
+    assert [json.loads(asked.body)["model"] for asked in server.asked] == ["m", "m", "m"]
+    assert document.json()["model"] == "an-old-name-that-is-longer"
+    if "content-length" in document.headers:
+        assert int(document.headers["content-length"]) == len(document.content)
+    assert stream.text.count('"model": "an-old-name-that-is-longer"') == 3
+    assert stream.text.endswith("data: [DONE]\n\n")
+    assert plain.json()["model"] == "m"
+    decisions = await gate.router.decisions(3)
+    assert [d.get("completion_tokens") for d in decisions[:2]] == [2, 3]
+
+
+@pytest.mark.parametrize("depth", ["none", "headers"])
+async def test_a_model_is_renamed_at_every_depth_and_errors_pass(gateway, depth):
+    gate = await gateway(1, settings=RULE, grpc={"response": depth}, response_body="STREAMED")
+    [server] = gate.servers
+
+    renamed = await gate.chat(model="an-old-name-that-is-longer")
+    server.status = 404
+    error = await gate.chat(model="an-old-name-that-is-longer")
+
+    assert renamed.json()["model"] == "an-old-name-that-is-longer"
+    assert error.json()["model"] == "m"
+
+
+async def test_a_gateway_that_shows_no_answers_bodies_sends_to_the_target_all_the_same(gateway):
+    gate = await gateway(1, settings=RULE, request_body="BUFFERED")
+
+    answer = await gate.chat(model="an-old-name-that-is-longer")
+
+    assert answer.json()["model"] == "m"
+
+
+@pytest.mark.parametrize("request_body", BODIES)
+async def test_a_compressed_body_with_another_model_arrives_as_it_was_before(gateway, request_body):
+    gate = await gateway(1, settings=RULE, request_body=request_body)
+    body = {"model": "an-old-name-that-is-longer", "messages": [{"role": "user", "content": "x" * 200_000}]}
+    headers = {"content-encoding": "gzip", "content-type": "application/json"}
+
+    answer = await gate.envoy.client.post(
+        "/v1/chat/completions", content=gzip.compress(json.dumps(body).encode()), headers=headers
+    )
+
+    [server] = gate.servers
+    assert answer.status_code == 200
+    assert json.loads(server.asked[0].body) == {**body, "model": "m"}
+    assert "content-encoding" not in server.asked[0].headers

@@ -522,7 +522,7 @@ async def test_a_long_prompt_is_answered_after_some_turns():
     protocol, wire = connected(stage)
 
     protocol.data_received(LONG_QUESTION)
-    for _ in range(10):
+    for _ in range(50):
         await asyncio.sleep(0)
 
     assert wire.written.startswith(b"HTTP/1.1 200 OK")

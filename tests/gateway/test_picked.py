@@ -1,12 +1,15 @@
 """One request of a gateway: what the director is told, what the heads become, and how it ends."""
 
+import gzip
 import json
 
 import pytest
 
+from epp.compose import CoreOptions
 from epp.director import EndReason
 from epp.http.budget import BodyBudget
 from epp.http.headers import Credentials
+from epp.request import ModelRewrites, RewriteRule, RewriteTarget
 from epp.security import KeyGate, KeyRing, parse_keys
 from tests.director.core import TIERED, Pool
 from tests.gateway.stream import BODY, Stage
@@ -595,3 +598,124 @@ def test_a_server_that_is_none_of_the_pools_holds_nothing():
     assert stage.in_flight() == 0
     assert stage.records[0].endpoint is None
     assert stage.pool.index.blocks(0, 0) == 0
+
+
+# Models that a rule replaced.
+
+REWRITTEN = CoreOptions(
+    seed=7,
+    timer=lambda: 0.0,
+    rewrites=ModelRewrites([RewriteRule(("m",), (RewriteTarget("m-v2"),), "canary")]),
+)
+JSON = [("content-type", "application/json")]
+EVENTS = [("content-type", "text/event-stream")]
+
+
+def rewriting(depth="headers"):
+    return Stage(pool=Pool(n=1, options=REWRITTEN), depth=depth)
+
+
+def test_a_held_body_goes_on_with_another_model_and_its_length():
+    stream = rewriting().stream()
+    headers = (*CHAT, ("accept-encoding", "gzip"))
+
+    _, answer = stream.say(request_headers(headers, mode="BUFFERED"), request_body(BODY, end=True))
+
+    assert answer.replaced == BODY.replace(b'"m"', b'"m-v2"')
+    assert answer.headers["content-length"] == b"%d" % len(answer.replaced)
+    assert answer.removed == ("accept-encoding",)
+
+
+def test_a_body_in_full_duplex_comes_back_with_another_model():
+    stream = rewriting().stream()
+
+    head, *pieces = stream.say(request_headers(), request_body(BODY[:9]), request_body(BODY[9:], end=True))
+
+    assert b"".join(answer.piece[0] for answer in pieces) == BODY.replace(b'"m"', b'"m-v2"')
+    assert [answer.piece[1] for answer in pieces] == [True]
+    assert "content-length" not in head.headers
+
+
+def test_a_compressed_body_comes_back_as_it_was_before():
+    stream = rewriting().stream()
+    headers = (*CHAT, ("content-encoding", "gzip"))
+
+    head, piece = stream.say(request_headers(headers), request_body(gzip.compress(BODY), end=True))
+
+    assert piece.piece == (BODY.replace(b'"m"', b'"m-v2"'), True)
+    assert head.removed == ("content-encoding",)
+
+
+def test_a_body_of_another_model_stays():
+    stream = rewriting().stream()
+    body = BODY.replace(b'"m"', b'"n"')
+
+    _, answer = stream.say(request_headers(mode="BUFFERED"), request_body(body, end=True))
+
+    assert answer.replaced is None
+    assert "content-length" not in answer.headers
+
+
+@pytest.mark.parametrize("depth", ["none", "headers", "full"])
+def test_a_whole_answer_gets_the_clients_name_and_its_length(depth):
+    stream = rewriting(depth).stream()
+    stream.say(request_headers(mode="BUFFERED", response_mode="BUFFERED"), request_body(BODY, end=True))
+
+    head, body = stream.say(
+        response_headers(headers=[*JSON, ("content-length", "16")]),
+        response_body(b'{"model":"m-v2"}', end=True),
+    )
+
+    assert "content-length" not in head.removed
+    assert (body.replaced, body.headers) == (b'{"model":"m"}', {"content-length": b"13"})
+    assert stream.over
+
+
+def test_pieces_of_an_answer_get_the_clients_name_and_no_length():
+    stage = rewriting()
+    stream = stage.stream()
+    stream.say(request_headers(response_mode="STREAMED"), request_body(BODY, end=True))
+
+    head, *pieces = stream.say(
+        response_headers(headers=[*EVENTS, ("content-length", "99")]),
+        response_body(b'data: {"model":"m-'),
+        response_body(b"v"),
+        response_body(b'2"}\n\n'),
+        response_body(b'data: {"usage":{"prompt_tokens":7,"completion_tokens":2}}\n\n', end=True),
+    )
+
+    assert "content-length" in head.removed
+    assert [piece.replaced for piece in pieces] == [b'data: {"model":"m"', b"", b"}\n\n", None]
+    assert all(piece.headers == {} for piece in pieces)
+    assert stage.records[0].usage.completion_tokens == 2
+    assert stage.records[0].reason is EndReason.COMPLETE
+
+
+def test_an_answer_in_full_duplex_comes_back_with_the_clients_name():
+    stream = rewriting().stream()
+    stream.say(request_headers(response_mode="FULL_DUPLEX_STREAMED"), request_body(BODY, end=True))
+
+    _, *pieces = stream.say(
+        response_headers(headers=JSON), response_body(b'{"model":"m-v2"}'), response_body(b"", end=True)
+    )
+
+    assert [piece.piece for piece in pieces] == [(b'{"model":"m"}', False), (b"", True)]
+
+
+@pytest.mark.parametrize(("status", "headers"), [("404", JSON), ("200", [("content-type", "text/plain")])])
+def test_an_answer_without_a_name_is_left_at_its_head(status, headers):
+    stream = rewriting("none").stream()
+    stream.say(request_headers(response_mode="STREAMED"), request_body(BODY, end=True))
+
+    [answer] = stream.say(response_headers(status, headers=[*headers, ("content-length", "2")]))
+
+    assert "content-length" not in answer.removed
+    assert stream.over
+
+
+def test_an_answer_that_is_not_shown_ends_with_the_pick():
+    stream = rewriting("none").stream()
+
+    stream.say(request_headers(mode="BUFFERED"), request_body(BODY, end=True))
+
+    assert stream.over

@@ -94,7 +94,10 @@ def response_trailers():
 
 @dataclass(frozen=True)
 class Told:
-    """One answer of the picker. `piece` is a part of a body that goes back: data, and whether it ends it."""
+    """One answer of the picker.
+
+    `piece` is a part of a body that goes back: data, and whether it ends it; `replaced` what a body becomes.
+    """
 
     kind: str
     headers: dict[str, bytes]
@@ -103,6 +106,7 @@ class Told:
     metadata: str | None = None
     status: int | None = None
     body: bytes = b""
+    replaced: bytes | None = None
 
 
 def told(message):
@@ -115,14 +119,16 @@ def told(message):
     if kind.endswith("trailers"):
         return Told(kind, {})
     common = answer.response
-    mutation = common.body_mutation.streamed_response
-    piece = (mutation.body, mutation.end_of_stream) if common.HasField("body_mutation") else None
+    changed = common.body_mutation
+    mutation = changed.streamed_response
+    piece = (mutation.body, mutation.end_of_stream) if changed.HasField("streamed_response") else None
     return Told(
         kind,
         _set(common.header_mutation),
         tuple(common.header_mutation.remove_headers),
         piece,
         _destination(response.dynamic_metadata),
+        replaced=changed.body if changed.WhichOneof("one") == "body" else None,
     )
 
 

@@ -45,12 +45,20 @@ def objective(name, priority, pool_name="llm"):
     return {"metadata": {"name": name}, "spec": {"priority": priority, "poolRef": {"name": pool_name}}}
 
 
+def rewrite(name, model, target="m-v2", *, pool_name="llm", created="2026-01-01T00:00:00Z"):
+    rule = {"matches": [{"model": {"value": model}}], "targets": [{"modelRewrite": target}]}
+    return {
+        "metadata": {"name": name, "creationTimestamp": created},
+        "spec": {"poolRef": {"name": pool_name}, "rules": [rule]},
+    }
+
+
 class Told(Recorder):
     """A sink that can be waited for, and what else a source said."""
 
     def __init__(self):
         super().__init__()
-        self.priorities, self.remarks = {}, []
+        self.priorities, self.remarks, self.rewrites = {}, [], None
         self._condition = asyncio.Condition()
 
     async def until(self, rule):
@@ -65,6 +73,10 @@ class Told(Recorder):
 
     def on_priorities(self, found):
         self.priorities = dict(found)
+        self._news.set()
+
+    def on_rewrites(self, rules):
+        self.rewrites = rules
         self._news.set()
 
     def on_remark(self, text):
@@ -100,13 +112,16 @@ class Waits:
 
 
 @contextlib.asynccontextmanager
-async def following(server, target=POOL, *, waits=None, token=lambda: "", stall_s=30.0, **policy):
+async def following(
+    server, target=POOL, *, waits=None, token=lambda: "", stall_s=30.0, rewrites=True, **policy
+):
     """A running source; yields what it told."""
     told, waits = Told(), waits or Waits()
     around = Surroundings(
         waits.new_pause,
         random=lambda: 1.0,
         on_priorities=told.on_priorities,
+        on_rewrites=told.on_rewrites if rewrites else None,
         on_remark=told.on_remark,
         policy=FollowPolicy(**policy),
     )

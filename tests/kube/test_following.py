@@ -9,7 +9,7 @@ from epp.discovery.kubernetes.members import Members
 from epp.discovery.kubernetes.source import KubernetesSource, PoolName, Surroundings
 from tests.discovery.kit import addresses
 from tests.kube.api_server import RunningApiServer
-from tests.kube.kit import Told, Waits, cluster, following, objective, pod, pool, until, watching
+from tests.kube.kit import Told, Waits, cluster, following, objective, pod, pool, rewrite, until, watching
 
 A, B, C = "10.0.0.1:8000", "10.0.0.2:8000", "10.0.0.3:8000"
 
@@ -333,14 +333,36 @@ async def test_an_optional_kind_that_is_not_there_is_said_once(how):
             assert said[0].startswith("cannot list inferenceobjectives.llm-d.ai in namespace ns: 40")
 
 
-async def test_rewrites_of_the_pool_are_said_not_to_be_applied():
-    rewrite = {"metadata": {"name": "canary"}, "spec": {"poolRef": {"name": "llm"}, "rules": []}}
+async def test_rewrites_of_the_pool_are_rules_of_the_oldest_first():
+    older, younger = (
+        rewrite("z", "m", created="2026-01-01T00:00:00Z"),
+        rewrite("a", "n", created="2026-01-02T00:00:00Z"),
+    )
     async with cluster() as server:
-        server.put("inferencemodelrewrites", rewrite)
+        server.put("inferencemodelrewrites", younger)
+        server.put("inferencemodelrewrites", older)
+        server.put("inferencemodelrewrites", rewrite("other", "o", pool_name="else"))
         async with following(server) as told:
+            await told.until(lambda t: t.rewrites is not None)
+            assert [(rule.source, rule.models) for rule in told.rewrites] == [("z", ("m",)), ("a", ("n",))]
+            await watching(server, "inferencemodelrewrites")
+            server.put("inferencemodelrewrites", rewrite("z", "p", created="2026-01-01T00:00:00Z"))
+            await told.until(lambda t: t.rewrites[0].models == ("p",))
+            server.delete("inferencemodelrewrites", "z")
+            await told.until(lambda t: [rule.source for rule in t.rewrites] == ["a"])
+            server.drop_watches()
+            await watching(server, "inferencemodelrewrites")
+            assert [rule.source for rule in told.rewrites] == ["a"]
+            assert told.remarks == []
+
+
+async def test_where_nothing_is_rewritten_each_rewrite_of_the_pool_is_said_not_to_be_applied():
+    async with cluster() as server:
+        server.put("inferencemodelrewrites", rewrite("canary", "m"))
+        async with following(server, rewrites=False) as told:
             await told.until(lambda t: t.remarks)
             assert told.remarks == [
-                "InferenceModelRewrite canary is not applied: models are not rewritten here"
+                "InferenceModelRewrite canary is not applied: bodies are not changed here"
             ]
 
 

@@ -12,7 +12,8 @@ from epp.clock import SystemClock
 from epp.config import KubernetesSettings, Settings, load_config
 from epp.config.builtin import builtin_config
 from epp.discovery.alarm import Alarm
-from tests.kube.kit import cluster, objective, pod, until
+from epp.request import Rewrite
+from tests.kube.kit import cluster, objective, pod, rewrite, until
 from tests.kube.test_kube_processes import kubeconfig
 
 CONFIG = load_config(builtin_config(), "default.yaml")
@@ -66,7 +67,7 @@ def test_there_is_no_election_unless_it_is_asked_for():
     assert leader_election(Settings(), SystemClock()) is None
 
 
-async def test_a_runtime_follows_the_pool_its_objectives_and_a_reload(tmp_path):
+async def test_a_runtime_follows_the_pool_its_objectives_its_rewrites_and_a_reload(tmp_path):
     async with cluster(pod("a", "10.255.255.1")) as server:
         server.put("/apis/llm-d.ai/v1alpha2/inferenceobjectives", objective("batch", -7))
         runtime = Runtime(settings(server, tmp_path, pool="llm"), CONFIG)
@@ -75,6 +76,9 @@ async def test_a_runtime_follows_the_pool_its_objectives_and_a_reload(tmp_path):
             await until(lambda: runtime.core.table.endpoint("10.255.255.1:8000") is not None)
             headers = {"x-llm-d-inference-objective": "batch"}
             await until(lambda: runtime.core.state.admission.priority(headers) == -7)
+            server.put("inferencemodelrewrites", rewrite("canary", "old", "new"))
+            rewrites = runtime.core.options.rewrites
+            await until(lambda: rewrites.choose("old", float) == Rewrite("old", "new", "canary"))
             asked = len(server.asked)
             await runtime.sources.use(CONFIG)
             assert len(server.asked) == asked  # the source goes on

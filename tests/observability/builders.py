@@ -31,7 +31,13 @@ class World:
     """`endpoints` endpoints that serve the model m, scraped at the clock's time, and metrics over them."""
 
     def __init__(
-        self, endpoints: int = 2, *, told: bool = True, changes: dict | None = None, **options
+        self,
+        endpoints: int = 2,
+        *,
+        told: bool = True,
+        changes: dict | None = None,
+        rewritten=frozenset(),
+        **options,
     ) -> None:
         self.clock = ManualClock()
         self.ledger = Ledger()
@@ -59,6 +65,7 @@ class World:
                 dropped_lines=lambda: 6,
                 changes=Changes(**{"config_hash": lambda: "h4sh", **(changes or {})}),
                 saturation=lambda: self.saturation,
+                rewrites_model=rewritten.__contains__,
             ),
             BuildInfo("1.2.3", "abc", "main", "3.11.7"),
             (GPU, CPU),

@@ -12,6 +12,7 @@ from epp.director.types import EndReason, FailureKind
 from epp.endpoints.types import ModelInfo
 from epp.observability.families import FAMILIES
 from epp.observability.metrics import BuildInfo, Metrics, Sources
+from epp.request import Rewrite
 from epp.response.types import Usage
 from tests.observability.builders import E1, E2, World, address
 
@@ -685,3 +686,25 @@ def test_optional_sources_may_be_absent():
 
     assert "epp_buffered_bytes 0\n" in page
     assert f'epp_build_info{{version="0",python_version="{platform.python_version()}"}} 1\n' in page
+
+
+def test_rewrites_are_counted_by_rule_and_both_models(world):
+    for asked in ("m", "m", None):
+        world.metrics.observe(world.record(rewrite=Rewrite(asked, "m-v2", "canary")))
+
+    expected = {
+        'model_rewrite_name="canary",model_name="m",target_model="m-v2"': 2.0,
+        'model_rewrite_name="canary",model_name="unknown",target_model="m-v2"': 1.0,
+    }
+    assert world.samples("llm_d_epp_model_rewrite_decisions_total") == expected
+    assert world.samples("inference_extension_model_rewrite_decisions_total") == expected
+
+
+def test_names_of_rewritten_models_over_the_cap_are_one():
+    world = World(max_models=1, rewritten={"m-v2"})
+    for asked in ("a", "b"):
+        world.metrics.observe(world.record(rewrite=Rewrite(asked, "m-v2", "canary")))
+
+    assert world.samples("llm_d_epp_model_rewrite_decisions_total") == {
+        'model_rewrite_name="canary",model_name="other",target_model="m-v2"': 2.0,
+    }

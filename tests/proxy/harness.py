@@ -9,10 +9,11 @@ from typing import Self
 from epp.compose import compose
 from epp.config import builtin_config, load_config
 from epp.director import EndReason, Exchange, Failure, RequestHead, Target
+from epp.director.exchange import RewrittenBody
 from epp.errors import EppError
 from epp.proxy import EppServer, ProxySettings, bind_socket
 from epp.proxy.protocol import HttpProtocol
-from epp.request import InferenceRequest
+from epp.request import InferenceRequest, Rewrite
 from epp.response import Usage
 
 PATIENCE_S = 10.0
@@ -48,6 +49,8 @@ class ScriptedDirector:
     pick_error: EppError | None = None
     yields: int = 0
     request: InferenceRequest | None = None
+    rewrite: Rewrite | None = None
+    rewritten: RewrittenBody | None = None
     added_headers: tuple[tuple[str, str], ...] = ()
     calls: list[tuple[str, object]] = field(default_factory=list)
     heads: list[RequestHead] = field(default_factory=list)
@@ -67,6 +70,8 @@ class ScriptedDirector:
         if body is not None:
             self.bodies.append(body)
         exchange.request = self.request
+        exchange.rewrite, exchange.rewritten = self.rewrite, self.rewritten
+        exchange.body_bytes = len(body or b"")
         if self.prepare_error is not None:
             raise self.prepare_error
         for _ in range(self.yields):

@@ -19,6 +19,7 @@ from epp.recording.events import (
     Stored,
 )
 from epp.recording.framing import FIRST_LINE, add_entry, frame
+from epp.request import RewriteRule, RewriteTarget
 from epp.simulate.replay import ReplayError
 from tests.director.core import TIERED, usage
 from tests.recording.kit import RANDOM, RecordedPool, events_of, header, replayed
@@ -71,6 +72,18 @@ def test_random_picks_are_drawn_again_those_of_gateways_and_questions_too():
     assert sum(isinstance(event, LookedOn) for event in events) == 8 * 1 + 8 * 3
     assert replayed(pool.written()).different == 0
     same(pool, 16)
+
+
+def test_models_that_a_rule_rewrote_are_decided_again_as_they_were_drawn():
+    pool = RecordedPool()
+    for i in (1, 2, 3):
+        pool.tell_models(i, "m-v1", *(["m-v2"] if i == 3 else []))
+    targets = (RewriteTarget("m-v1"), RewriteTarget("m-v2"))
+    pool.core.options.rewrites.use_found([RewriteRule(("m",), targets, "canary")])
+    drawn = [pool.serve(LONG, 1.0 + n).rewrite.target for n in range(12)]
+
+    same(pool, 12)
+    assert set(drawn) == {"m-v1", "m-v2"}
 
 
 def test_failures_repeats_and_an_ejection_are_decided_again():

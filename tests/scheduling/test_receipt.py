@@ -35,6 +35,7 @@ def test_json_form_holds_every_number_of_the_decision():
     assert receipt == {
         "picked": "10.0.0.1:8000",
         "profile": "default",
+        "requested_model": "m",
         "model": "m",
         "adapter": "",
         "prompt_tokens": 1000,

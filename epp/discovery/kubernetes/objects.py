@@ -4,7 +4,9 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["Metadata", "Objective", "Pod", "Pool", "Rewrite"]
+__all__ = [
+    "Metadata", "Objective", "Pod", "Pool", "Rewrite", "RewriteMatch", "RewriteRuleSpec", "RewriteTargetSpec",
+]  # fmt: skip
 
 
 class Metadata(msgspec.Struct, rename="camel"):
@@ -14,6 +16,7 @@ class Metadata(msgspec.Struct, rename="camel"):
     namespace: str = ""
     uid: str = ""
     resource_version: str = ""
+    creation_timestamp: str = ""
     deletion_timestamp: str | None = None
     labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None
@@ -111,10 +114,38 @@ class Objective(msgspec.Struct):
     spec: ObjectiveSpec = msgspec.field(default_factory=ObjectiveSpec)
 
 
+class RewriteModel(msgspec.Struct):
+    """How the name of a model is matched."""
+
+    type: str | None = None
+    value: str = ""
+
+
+class RewriteMatch(msgspec.Struct):
+    """What a rule matches."""
+
+    model: RewriteModel | None = None
+
+
+class RewriteTargetSpec(msgspec.Struct, rename="camel"):
+    """A model that requests go to."""
+
+    model_rewrite: str = ""
+    weight: int | None = None
+
+
+class RewriteRuleSpec(msgspec.Struct):
+    """A rule of an InferenceModelRewrite; without matches it is for every request."""
+
+    matches: list[RewriteMatch] | None = None
+    targets: list[RewriteTargetSpec] | None = None
+
+
 class RewriteSpec(msgspec.Struct, rename="camel"):
-    """What is read of an InferenceModelRewrite."""
+    """What an InferenceModelRewrite says."""
 
     pool_ref: PoolRef = msgspec.field(default_factory=PoolRef)
+    rules: list[RewriteRuleSpec] | None = None
 
 
 class Rewrite(msgspec.Struct):

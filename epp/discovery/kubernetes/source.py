@@ -1,7 +1,7 @@
 """Endpoints that an InferencePool or a label selector stands for."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -11,7 +11,9 @@ from epp.discovery.kubernetes.follower import Follower, FollowPolicy
 from epp.discovery.kubernetes.joining import Joiner, Teller
 from epp.discovery.kubernetes.members import Members, members_of
 from epp.discovery.kubernetes.objects import Objective, Pod, Pool, Rewrite
+from epp.discovery.kubernetes.rewrites import rules_of
 from epp.discovery.source import Pause, Sink
+from epp.request import RewriteRule
 
 __all__ = ["GROUPS", "KubernetesSource", "PoolName", "Surroundings"]
 
@@ -42,6 +44,8 @@ class Surroundings:
         new_pause: makes the pause of one loop.
         random: a number in [0, 1).
         on_priorities: hears the priority of each objective of the pool, by name, whenever one changes.
+        on_rewrites: hears the rules of the pool's model rewrites, whenever one changes; None: the router does
+            not rewrite, and it is said that they are not applied.
         on_remark: hears what an operator should read; a source says each thing once.
         policy: when to look.
     """
@@ -49,6 +53,7 @@ class Surroundings:
     new_pause: Callable[[], Pause]
     random: Callable[[], float]
     on_priorities: Callable[[Mapping[str, int]], None] = lambda _: None
+    on_rewrites: Callable[[Sequence[RewriteRule]], None] | None = None
     on_remark: Callable[[str], None] = lambda _: None
     policy: FollowPolicy = field(default_factory=FollowPolicy)
 
@@ -237,6 +242,10 @@ class _Run:
 
     def _on_rewrites(self) -> None:
         objects = self._rewrites.objects if self._rewrites is not None else None
-        for name, rewrite in (objects or {}).items():
-            if rewrite.spec.pool_ref.name == self._where():
-                self._remark(f"InferenceModelRewrite {name} is not applied: models are not rewritten here")
+        found = [r for r in (objects or {}).values() if r.spec.pool_ref.name == self._where()]
+        if self._around.on_rewrites is not None:
+            self._around.on_rewrites(rules_of(found, self._remark))
+            return
+        for rewrite in found:
+            name = rewrite.metadata.name
+            self._remark(f"InferenceModelRewrite {name} is not applied: bodies are not changed here")
