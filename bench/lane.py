@@ -10,7 +10,6 @@ prints the functions that cost most instead; --record puts the run on record, as
 import argparse
 import asyncio
 import cProfile
-import gc
 import json
 import pstats
 import random
@@ -23,6 +22,7 @@ from typing import Any
 
 import uvloop
 
+from epp.app.collector import calm_collector
 from epp.app.runtime import Runtime
 from epp.config import Settings, load_config
 from epp.endpoints.types import EndpointMetrics, EndpointSpec, ModelInfo
@@ -137,7 +137,8 @@ async def best_us(run: Callable[[int], Awaitable[None]], count: int, batches: in
 
 
 async def measure(options: argparse.Namespace, log: str) -> None:
-    lane = Lane(log)
+    record = f"{log}.rec" if options.record else None
+    lane = Lane(log, record)
     await lane.listener.refresh_date()
     clients = [lane.client() for _ in range(options.clients)]
     bodies = requests(options.bytes)
@@ -154,8 +155,7 @@ async def measure(options: argparse.Namespace, log: str) -> None:
             await asyncio.sleep(0)
 
     await serve(1000)
-    gc.collect()
-    gc.freeze()
+    calm_collector()
     if options.profile:
         with cProfile.Profile() as profile:
             await serve(options.requests * options.batches // 4)
@@ -165,6 +165,15 @@ async def measure(options: argparse.Namespace, log: str) -> None:
         print(f"request of {options.bytes} bytes, {len(clients)} at a time: {cost:.1f} µs")
         await measure_chunks(options, lane, clients[0], bodies[0])
     lane.runtime.observers.stop()
+    if record is not None:
+        lane.runtime.recording.stop()
+        await asyncio.to_thread(tell_size, Path(record))
+
+
+def tell_size(record: Path) -> None:
+    """Of a recording, which goes then."""
+    print(f"on record: {record.stat().st_size / 1e6:.1f} MB")
+    record.unlink()
 
 
 async def measure_chunks(

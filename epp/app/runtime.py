@@ -111,6 +111,7 @@ class Runtime:
             control_here=not settings.admin_port,
             allow_engine_admin=settings.allow_engine_admin,
             path_rules=settings.path_rules,
+            allowed_origins=settings.cors.allowed_origins,
         )
         self.attach_to(self.app)
 
@@ -146,6 +147,7 @@ class Runtime:
             lambda: self.core,
             self.clock,
             leads=lambda: self.election is None or self.election.leading,
+            takes_over=self.recording.tape is None,  # what a recording does not hold cannot be replayed
         )
 
     def _build_observers(self) -> Observers:

@@ -51,8 +51,8 @@ def test_programs_get_json_and_the_decision_log(run, capsys, tmp_path):
     assert (shown["decisions"], shown["different"], shown["complete"]) == (10, 0, True)
     assert len(log) == 10
     assert [list(log[3]), log[3]["arrived_s"], len(log[3]["candidates"])] == [
-        ["request", "arrived_s", "first_token_s", "picked", "profile", "model", "adapter", "prompt_tokens",
-         "weight_sum", "candidates", "excluded"],
+        ["request", "arrived_s", "first_token_s", "picked", "profile", "requested_model", "model", "adapter",
+         "prompt_tokens", "weight_sum", "candidates", "excluded"],
         4.0,
         3,
     ]  # fmt: skip
@@ -133,3 +133,11 @@ def test_a_configuration_that_reads_what_was_not_hashed_is_refused(tmp_path, cap
 
     assert replay(tmp_path / "run.rec", "--config", str(tmp_path / "other.yaml")) == 2
     assert "bytes of a prompt that are not on record" in capsys.readouterr().err
+
+
+def test_what_a_replay_has_no_use_for_is_refused(run, capsys):
+    assert replay(run, "--fleet", "f.yaml", "--csv", "out.csv") == 2
+    assert (
+        "goes with --config, --decisions and --format alone, not with --fleet, --csv"
+        in capsys.readouterr().err
+    )
