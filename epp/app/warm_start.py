@@ -56,17 +56,16 @@ class WarmStart:
         leads: Callable[[], bool] = lambda: True,
         takes_over: bool = True,
     ) -> None:
-        """`core` is the one in effect; while `leads` says False, another replica serves.
-
-        Without `takes_over` it starts cold, and only saves.
+        """`core` is the one in effect; while `leads` says False, another replica serves. Without `takes_over`
+        the state is only saved.
         """
         self._settings = settings
         self._folder = Path(settings.dir or ".")
         self._core = core
         self._clock = clock
         self._leads = leads
-        self._led = False
         self._takes_over = takes_over
+        self._led = False
         self._saved: Saved | None = None
         self._pending: dict[str, SavedEndpoint] = {}  # those of `_saved` that have not been seen yet
         self._loaded_at = 0.0
