@@ -111,6 +111,7 @@ class Runtime:
             control_here=not settings.admin_port,
             allow_engine_admin=settings.allow_engine_admin,
             path_rules=settings.path_rules,
+            allowed_origins=settings.cors.allowed_origins,
         )
         self.attach_to(self.app)
 

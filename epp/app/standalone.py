@@ -62,6 +62,9 @@ def check_settings(settings: Settings) -> None:
     ]
     if settings.tls.client_ca is not None:
         problems.append(ConfigProblem("tls.clientCa", "is not asked for by `epp gateway`", "use `epp serve`"))
+    if settings.cors.allowed_origins:
+        message = "is not told to browsers by `epp gateway`"
+        problems.append(ConfigProblem("cors.allowedOrigins", message, "use `epp serve`"))
     if settings.model_rewrite:
         message = "needs bodies that can be changed, which `epp gateway` cannot"
         problems.append(ConfigProblem("modelRewrite", message, "use `epp serve`"))

@@ -7,6 +7,7 @@ import dataclasses
 from dataclasses import dataclass, field
 from typing import Final
 
+from epp.config.cors_settings import CorsSettings
 from epp.config.discovery_settings import DiscoverySettings
 from epp.config.gateway_settings import GrpcSettings
 from epp.config.kubernetes_settings import KubernetesSettings
@@ -302,6 +303,7 @@ class Settings:
     access_log: AccessLogSettings = field(default_factory=AccessLogSettings)
     upstream: UpstreamSettings = field(default_factory=UpstreamSettings)
     client: ClientSettings = field(default_factory=ClientSettings)
+    cors: CorsSettings = field(default_factory=CorsSettings)
     retry: RetrySettings = field(default_factory=RetrySettings)
     metrics: MetricsSettings = field(default_factory=MetricsSettings)
     health: HealthSettings = field(default_factory=HealthSettings)
