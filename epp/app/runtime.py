@@ -263,6 +263,8 @@ class Runtime:
             self.sources.refresh_models(address)
         else:
             self.core.upkeep.on_cache_lost(address, gpu_only=change is EngineChange.GPU_TIER)
+            if self.warm_start is not None:
+                self.warm_start.save_soon()
         logger.info("engine administered", extra={"endpoint": address, "change": change.name.lower()})
 
     async def _apply(self, wanted: Configurations) -> None:
