@@ -338,9 +338,7 @@ class Director:
             if exchange.hold is not None:
                 exchange.state.claims.prefill_done(exchange.hold)
                 if exchange.decision is not None and exchange.hold.confirmed:
-                    exchange.state.scheduler.on_first_token(exchange.decision, now)
-                    if exchange.state.shadow is not None:
-                        exchange.state.shadow.on_first_token(exchange.decision.cycle, now)
+                    exchange.state.on_first_token(exchange.decision, now)
 
     def on_end(
         self,
@@ -388,9 +386,7 @@ class Director:
             self._learning.learn(exchange, usage)
             self._finish(exchange, exchange.hold, output_tokens)
         if exchange.decision is not None:
-            exchange.state.scheduler.on_ended(exchange.decision, now, output_tokens)
-            if exchange.state.shadow is not None:
-                exchange.state.shadow.on_ended(exchange.decision.cycle, now, output_tokens)
+            exchange.state.on_ended(exchange.decision, now, output_tokens)
 
     def _finish(self, exchange: Exchange, hold: Hold, output_tokens: int | None) -> None:
         there = self.state.table.endpoint(hold.endpoint.address)
