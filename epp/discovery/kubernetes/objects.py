@@ -81,7 +81,7 @@ class TargetPort(msgspec.Struct):
 class PoolSpec(msgspec.Struct, rename="camel"):
     """An InferencePool's members. `v1` has a list of ports and `matchLabels`, `v1alpha2` one port.
 
-    `endpoint_picker_ref` (in v1alpha2 `extension_ref`) is for gateways; the pool counts whatever stands there.
+    `endpoint_picker_ref` (in v1alpha2 `extension_ref`) is for gateways; it may be anything here.
     """
 
     selector: dict[str, Any] | None = None
