@@ -80,7 +80,9 @@ class Reader:
         if node is None or is_null(node):
             return ()
         if not isinstance(node, MappingNode):
-            self.problem(path or "document", node, f"must be a mapping, not {describe(node)}")
+            # A single value may be a key that somebody wrote where keys are listed: it is not shown.
+            kind = "a single value" if isinstance(node, Scalar) else describe(node)
+            self.problem(path or "document", node, f"must be a mapping, not {kind}")
             return ()
         return node.entries
 

@@ -29,6 +29,7 @@ _DEFAULT_PATH: Final = "/v1/completions"  # the Go picker's, for a head without 
 _HOPS: Final = "x-forwarded-for"
 _REQUEST_ID: Final = "x-request-id"
 _KNOWN_NAMES: Final = 512
+_STATUSES: Final = range(100, 600)  # RFC 9110, section 15: others are invalid
 
 
 class Line(NamedTuple):
@@ -122,4 +123,5 @@ def response_mutation(
 def status_of(headers: Mapping[str, str]) -> int | None:
     """The status of an answer's head; None where it has none that is one."""
     value = headers.get(":status") or headers.get("status") or ""
-    return int(value) if len(value) == 3 and value.isascii() and value.isdigit() else None
+    status = int(value) if len(value) == 3 and value.isascii() and value.isdigit() else 0
+    return status if status in _STATUSES else None

@@ -13,6 +13,7 @@ __all__ = ["ResponseReader"]
 
 _STATUS_LINE_BYTES = 17  # "HTTP/1.1 200 ", its line end, and the empty line after the headers
 _HEADER_LINE_BYTES = 4  # colon, space, line end
+_STATUSES = range(100, 600)  # RFC 9110, section 15: others are invalid
 _SYNTAX_ERRORS = (httptools.HttpParserError, httptools.HttpParserUpgrade)
 
 
@@ -174,7 +175,7 @@ class ResponseReader:
     def _check_head(self, status: int, version: str, *, upgrades: bool) -> None:
         if not version.startswith("1."):
             self._refuse(f"HTTP version {version}")
-        elif status < 100 or (status == 101 and not upgrades):
+        elif status not in _STATUSES or (status == 101 and not upgrades):
             self._refuse(f"status {status}")
         elif self._head_bytes > self._limits.max_head_bytes:
             self._refuse(f"over {self._limits.max_head_bytes} bytes of response head")

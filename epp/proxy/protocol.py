@@ -151,13 +151,18 @@ class HttpProtocol(HttpToolsProtocol):
         try:
             self.parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
-            self._on_upgrade(data[upgrade.args[0] :])
+            rest = data[upgrade.args[0] :]
         except httptools.HttpParserCallbackError as exc:
             self._refuse(self._error_in_callback(exc))
+            return
         except httptools.HttpParserError as exc:
             self._refuse(BadRequestError(f"malformed HTTP: {exc}"))
+            return
         else:
             self._bound_receiving()
+            return
+        # Not while the exception is handled: it would take the place of what is raised by what follows.
+        self._on_upgrade(rest)
 
     def _on_upgrade(self, rest: bytes) -> None:
         """Parse a request again without its offer to change the protocol.

@@ -332,6 +332,19 @@ async def test_a_standby_neither_saves_nor_reads_and_takes_over_when_it_leads(st
     assert stage.blocks == [10, 10]
 
 
+async def test_a_router_that_is_recorded_starts_cold_and_saves(stage):
+    await saved_and_restarted(stage)
+    warm = WarmStart(stage.settings, lambda: stage.pool.core, stage.clock, takes_over=False)
+    await warm.start()
+    stage.scrape()
+    await stage.turns(warm)
+    await warm.save()
+
+    assert stage.blocks == [0, 0]
+    assert warm.report().loads == {"used": 0, "absent": 0, "refused": 0}
+    assert warm.report().saves["ok"] == 1
+
+
 async def test_one_that_leads_again_does_not_read_what_it_wrote_itself(stage):
     stage.learn()
     await stage.warm.start()

@@ -140,7 +140,7 @@ def test_a_detector_that_nothing_names_is_a_warning():
             "saturationDetector: {pluginRef: queue-scorer}",
             "saturationDetector.pluginRef (line 3): plugin 'queue-scorer' is a scorer, not a saturation detector; detectors: concurrency-detector, utilization-detector",
         ),
-        ("saturationDetector: 5", "saturationDetector (line 3): must be a mapping, not 5"),
+        ("saturationDetector: 5", "saturationDetector (line 3): must be a mapping, not a single value"),
         (
             "saturationDetector: {queueDepthThreshold: -1}",
             "saturationDetector.queueDepthThreshold (line 3): must be greater than 0, not -1; leave it out for the default (5)",

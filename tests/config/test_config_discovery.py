@@ -85,7 +85,7 @@ def test_the_path_of_the_file_is_no_part_of_the_hash():
                 "pluginRef, endpoints"
             ),
         ),
-        ("mine", "dataLayer.discovery (line 8): must be a mapping, not mine"),
+        ("mine", "dataLayer.discovery (line 8): must be a mapping, not a single value"),
     ],
 )
 def test_what_is_wrong_is_said(section, problem):

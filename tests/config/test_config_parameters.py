@@ -181,7 +181,7 @@ def test_what_a_list_holds_decides_the_hash():
     [
         ("names: a", "names (line 5): must be a list, not a"),
         ("names: [[a]]", "names[0] (line 5): must be a string, not a list"),
-        ("inners: [x]", "inners[0] (line 5): must be a mapping, not x"),
+        ("inners: [x]", "inners[0] (line 5): must be a mapping, not a single value"),
         ("inners: [{limit: 1}]", "inners[0].key (line 5): is missing; add it: its name."),
         (
             "inners: [{key: x, limit: -1}]",

@@ -141,7 +141,7 @@ def test_fields_of_a_scalar_are_a_problem():
     reader = Reader()
 
     assert reader.fields(node_of("x"), "", ("a",)) == {}
-    assert [str(p) for p in reader.problems] == ["document (line 1): must be a mapping, not x"]
+    assert [str(p) for p in reader.problems] == ["document (line 1): must be a mapping, not a single value"]
 
 
 def test_an_unknown_key_is_a_problem_on_its_own_line_even_when_null():

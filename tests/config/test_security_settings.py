@@ -118,6 +118,16 @@ def test_keys_are_shown_as_stars_and_networks_as_they_are_written():
     assert "hunter" not in repr(settings)
 
 
+@pytest.mark.parametrize("text", ["apiKeys: hunter2", "apiKeys: 'hunter2'", "apiKeys: [hunter2]", "apiKeys: {key: {a: hunter2}}",
+                                  "adminKey: [hunter2]", "endpointKey: {hunter: hunter2}", "endpointKey: 'hunter2"])  # fmt: skip
+def test_a_key_that_stands_in_the_wrong_shape_is_not_shown(text):
+    with pytest.raises(ConfigError) as refused:
+        load(text=text + "\n")
+
+    assert "s.yaml: " in str(refused.value)
+    assert "hunter2" not in str(refused.value)
+
+
 @pytest.mark.parametrize(
     ("flags", "expected"),
     [

@@ -181,6 +181,30 @@ async def test_what_could_be_read_differently_is_400_and_nothing_behind_it_is_se
         await innocent(f, [])
 
 
+@pytest.mark.parametrize("wire", REFUSED.values(), ids=REFUSED)
+async def test_it_is_no_different_behind_an_offer_that_is_declined(open_front, wire):
+    """What follows such an offer is parsed from within the handling of it."""
+    offer = get(b"/x", b"Connection: Upgrade", b"Upgrade: h2c")
+    async with open_front() as f:
+        for pieces in ([offer + wire + LAST], in_two(offer + wire + LAST)):
+            f.endpoint.asked.clear()
+            assert statuses(await f.exchange(*pieces)) == [200, 400]
+            assert f.endpoint.got == [X]
+        await innocent(f, [X])
+
+
+@pytest.mark.parametrize(
+    "body", [b"5\r\nabcde\r\n0\r\nContent-Length: 9\r\n\r\n", b"0\r\n" + b"X: y\r\n" * 201 + b"\r\n"]
+)
+async def test_trailers_of_a_request_whose_offer_is_declined_are_judged_like_others(open_front, body):
+    async with open_front() as f:
+        plain = await f.exchange(chunked(body) + LAST)
+        offered = await f.exchange(chunked(body, b"Connection: Upgrade", b"Upgrade: h2c") + LAST)
+        assert statuses(plain) in ([400], [431])
+        assert statuses(offered) == statuses(plain)
+        assert f.endpoint.asked == []
+
+
 @pytest.mark.parametrize(("wire", "got"), SERVED.values(), ids=SERVED)
 async def test_what_is_odd_but_clear_passes_as_one_request_and_the_next_one_is_itself(open_front, wire, got):
     async with open_front() as f:

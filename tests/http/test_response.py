@@ -93,7 +93,7 @@ COMPLETE = {
         True,
     ),
     "no reason phrase": (b"HTTP/1.1 429\r\nContent-Length: 2\r\n\r\nab", head(CL2, status=429, reason=b""), b"ab", True),
-    "status above 599": (b"HTTP/1.1 799 X\r\nContent-Length: 2\r\n\r\nab", head(CL2, status=799, reason=b"X"), b"ab", True),
+    "the last status": (b"HTTP/1.1 599 X\r\nContent-Length: 2\r\n\r\nab", head(CL2, status=599, reason=b"X"), b"ab", True),
     "bytes outside ASCII": (
         OK + b"X-Name: \xe5\xbc\xa0\r\nContent-Length: 2\r\n\r\nab",
         head((b"X-Name", b"\xe5\xbc\xa0"), CL2),
@@ -189,6 +189,7 @@ BAD_HEADS = {
     "chunked twice": OK + b"Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n",
     "two digits of status": b"HTTP/1.1 20 OK\r\n\r\n",
     "status below 100": b"HTTP/1.1 099 OK\r\n\r\n",
+    "status above 599": b"HTTP/1.1 600 X\r\nContent-Length: 0\r\n\r\n",
     "HTTP/2 version": b"HTTP/2.0 200 OK\r\nContent-Length: 0\r\n\r\n",
     "HTTP/0.9 version": b"HTTP/0.9 200 OK\r\nContent-Length: 0\r\n\r\n",
     "another protocol": b"SSH-2.0-OpenSSH_9.6\r\n",

@@ -118,6 +118,42 @@ def test_verification_is_off_only_where_the_kubeconfig_says_so(tmp_path):
     assert find_access(kubeconfig(tmp_path, cluster=cluster), {}).tls.verify_mode is ssl.CERT_NONE
 
 
+SECRET = "sentinel-7c1d"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f'users:\n- user: {{token: "{SECRET}',
+        f"users: [{{user: {{token: {SECRET}}}}}]\n\tx: 1",
+        (
+            f"{{clusters: [{{name: k, cluster: {{server: 'ftp://u:{SECRET}@x'}}}}], current-context: c, "
+            "contexts: [{name: c, context: {cluster: k, user: u}}], users: [{name: u, user: {}}]}"
+        ),
+        (
+            f"{{clusters: [{{name: k, cluster: {{server: 'https://u:{SECRET}@x'}}}}], current-context: c, "
+            "contexts: [{name: c, context: {cluster: k, user: u}}], users: [{name: u, user: {}}]}"
+        ),
+    ],
+    ids=["cut", "tab", "another scheme", "credentials in the URL"],
+)
+def test_what_is_said_of_a_kubeconfig_shows_nothing_of_it(tmp_path, text):
+    path = tmp_path / "config"
+    path.write_text(text)
+    with pytest.raises(AccessError) as refused:
+        find_access(str(path), {})
+
+    assert str(path) in str(refused.value)
+    assert SECRET not in str(refused.value)
+
+
+def test_a_service_account_that_is_no_text_is_no_fault_of_ours(account):
+    (account / "token").write_bytes(b"\xff")
+
+    with pytest.raises(AccessError, match="cannot read the service account"):
+        find_access(None, IN_CLUSTER, account)
+
+
 @pytest.mark.parametrize(
     ("document", "why"),
     [
@@ -128,7 +164,11 @@ def test_verification_is_off_only_where_the_kubeconfig_says_so(tmp_path):
             {"users": [{"name": "u", "user": {"auth-provider": {}}}]},
             "auth-provider credentials are not supported; use exec or a token: kubectl create token",
         ),
-        ({"clusters": [{"name": "k", "cluster": {"server": "x"}}]}, "server of the cluster is 'x'"),
+        ({"clusters": [{"name": "k", "cluster": {"server": "x"}}]}, "server of the cluster must be a URL"),
+        (
+            {"clusters": [{"name": "k", "cluster": {"server": "https://u:pass@x"}}]},
+            "server of the cluster holds credentials; give the user a token",
+        ),
     ],
 )
 def test_a_kubeconfig_that_cannot_be_used_says_why(tmp_path, document, why):

@@ -279,6 +279,19 @@ async def test_a_token_that_cannot_be_read_is_a_problem():
         assert told.problem.endswith("in namespace ns: cannot read the token: No such file or directory")
 
 
+@pytest.mark.parametrize("token", ["sentinel\nX-Evil: 1", "sentinel é", "['sentinel']  "])
+async def test_a_token_that_is_none_is_a_problem_and_is_not_shown(token):
+    async with cluster() as server, following(server, token=lambda: token) as told:
+        await told.until(lambda t: t.problem is not None)
+        assert told.problem.endswith("in namespace ns: the token is not one line of printable ASCII")
+
+
+async def test_a_token_file_that_is_no_text_is_a_problem():
+    async with cluster() as server, following(server, token=b"\xff".decode) as told:
+        await told.until(lambda t: t.problem is not None)
+        assert told.problem.endswith("in namespace ns: cannot read the token: it is not UTF-8")
+
+
 async def test_objectives_of_the_pool_have_priorities():
     async with cluster() as server:
         path = "/apis/llm-d.ai/v1alpha2/inferenceobjectives"

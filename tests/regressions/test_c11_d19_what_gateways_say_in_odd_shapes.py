@@ -9,7 +9,7 @@ from tests.gateway.wire import DESTINATION, M, request_body, request_headers, re
 HINT = DESTINATION + "-subset"
 
 
-@pytest.mark.parametrize("status", ["abc", "", "20", "2000", "٢٠٠"])
+@pytest.mark.parametrize("status", ["abc", "", "20", "2000", "٢٠٠", "000", "099", "600", "999"])
 def test_an_unreadable_status_is_an_endpoint_that_does_not_speak_http(status):
     stage = Stage(n=1)
     stream = stage.stream()

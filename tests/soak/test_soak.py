@@ -30,15 +30,15 @@ def test_the_percentile_is_of_what_came_between_two_looks():
     assert p99_s(BUCKETS, {0.001: 100.0, 0.002: 100.0, float("inf"): 100.0}) == pytest.approx(0.00099)
 
 
-def samples(resident, over=0.0, slow=0.0):
-    """50 steps of 100 decisions; `slow` of those of the last ten steps take twice as long."""
+def samples(resident, over=0.0, slow=0.0, slow_steps=range(40, 50), pace=1.0):
+    """50 steps of 100 decisions; `slow` of those of some steps take twice as long; the last ten on a slower machine."""
     found = []
     fast_ones = all_ones = 0.0
     for step in range(50):
-        fast_ones += 100 - (slow if step >= 40 else 0)
+        fast_ones += 100 - (slow if step in slow_steps else 0)
         all_ones += 100
         buckets = {0.001: fast_ones, 0.002: all_ones, float("inf"): all_ones}
-        found.append(Sample(int(resident(step)), 1, over, buckets))
+        found.append(Sample(int(resident(step)), 1, over, buckets, pace if step >= 40 else 1.0))
     return found
 
 
@@ -50,8 +50,11 @@ def samples(resident, over=0.0, slow=0.0):
         (samples(lambda step: 1e8 + 2e5 * step), ["memory grew by 5.8%, more than 5%"]),
         (samples(lambda step: 1e8, over=5000.0), ["a view holds more tokens than its capacity"]),
         (samples(lambda step: 1e8, slow=10.0), ["decisions became slower"]),
+        (samples(lambda step: 1e8, slow=10.0, slow_steps=range(46, 50)), []),
+        (samples(lambda step: 1e8, slow=10.0, pace=1.9), []),
+        (samples(lambda step: 1e8, slow=10.0, pace=1.3), ["decisions became slower"]),
     ],
-    ids=["flat", "warm-up", "leak", "index", "decisions"],
+    ids=["flat", "warm-up", "leak", "index", "decisions", "few steps", "slow machine", "slower than it"],
 )
 def test_what_grows_is_a_fault(given, faults):
     report = Report(samples=given)

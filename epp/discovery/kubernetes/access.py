@@ -58,9 +58,17 @@ def find_access(
     try:
         return _from_kubeconfig(Path(path), environ, {} if plugins is None else plugins)
     except (OSError, ssl.SSLError, binascii.Error, yaml.YAMLError, UnicodeDecodeError) as error:
-        told = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        told = _told(error)
         remedy = "run in a pod, or name a kubeconfig with --kubernetes-kubeconfig"
         raise AccessError(f"cannot use kubeconfig {path}: {' '.join(told.split())}; {remedy}") from None
+
+
+def _told(error: Exception) -> str:
+    """What is wrong, without a word of the file: tokens stand in it."""
+    if isinstance(error, yaml.YAMLError):
+        mark = getattr(error, "problem_mark", None)
+        return "it is not valid YAML" + (f" (line {mark.line + 1})" if mark is not None else "")
+    return error.strerror if isinstance(error, OSError) and error.strerror else str(error)
 
 
 def _in_cluster(environ: Mapping[str, str], folder: Path) -> Access:
@@ -71,11 +79,9 @@ def _in_cluster(environ: Mapping[str, str], folder: Path) -> Access:
         tls = ssl.create_default_context(cafile=str(folder / "ca.crt"))
         namespace = (folder / "namespace").read_text(encoding="utf-8").strip()
         (folder / "token").read_text(encoding="utf-8")
-    except (OSError, ssl.SSLError) as error:
+    except (OSError, UnicodeDecodeError) as error:  # errors of TLS are OSErrors
         remedy = "set automountServiceAccountToken: true and a serviceAccountName"
-        raise AccessError(
-            f"cannot read the service account in {folder}: {error.strerror}; {remedy}"
-        ) from None
+        raise AccessError(f"cannot read the service account in {folder}: {_told(error)}; {remedy}") from None
     return Access(f"https://{host}:{port}", namespace, _file_token(folder / "token"), tls)
 
 
@@ -96,7 +102,9 @@ def _from_kubeconfig(path: Path, environ: Mapping[str, str], plugins: dict[ExecC
         raise AccessError(f"{path}: auth-provider credentials are not supported; {remedy}")
     server = str(cluster.get("server", ""))
     if not server.startswith(("http://", "https://")):
-        raise AccessError(f"{path}: server of the cluster is {server!r}; it must be a URL")
+        raise AccessError(f"{path}: server of the cluster must be a URL of http or https")
+    if "@" in server:
+        raise AccessError(f"{path}: server of the cluster holds credentials; give the user a token")
     tls = _tls(cluster, user, path.parent) if server.startswith("https:") else None
     plugin = _plugin(user, path, environ, plugins)
     token = plugin.token if plugin is not None else _token(user, path)

@@ -1,5 +1,6 @@
 """The API server's verbs, over httpx: list in pages, watch as batches of events, and single objects."""
 
+import re
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -17,6 +18,7 @@ _CONNECT_S: Final = 5.0
 _ANSWER_S: Final = 30.0
 _GONE: Final = 410
 _MAX_LINE: Final = 16 << 20
+_TOKEN: Final = re.compile(r"[!-~]*")
 _TOLD: Final = 300  # characters of a server's message
 
 
@@ -210,8 +212,11 @@ class ApiClient:
             token = self._access.token()
         except AccessError as error:
             raise ApiError(f"cannot {verb} {resource}: {error}") from None
-        except OSError as error:
-            raise ApiError(f"cannot {verb} {resource}: cannot read the token: {error.strerror}") from None
+        except (OSError, UnicodeDecodeError) as error:
+            told = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+            raise ApiError(f"cannot {verb} {resource}: cannot read the token: {told}") from None
+        if not _TOKEN.fullmatch(token):
+            raise ApiError(f"cannot {verb} {resource}: the token is not one line of printable ASCII")
         head = {"Accept": "application/json", "Content-Type": "application/json", "User-Agent": "epp"}
         return {**head, "Authorization": f"Bearer {token}"} if token else head
 
