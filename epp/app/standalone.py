@@ -151,17 +151,20 @@ class _Gateway:
         server = self._server()
         self._runtime.files.on_change(ADMIN_TLS, server.use_admin_tls)
         self._runtime.files.on_change(LISTENER_TLS, self._tell_certificate)
-        tasks = [asyncio.create_task(server.serve([control], [admin])), asyncio.create_task(self._follow())]
+        tasks = [asyncio.create_task(self._follow())]
         try:
             self._tell_endpoints()
             await self._tell_certificate()
             await self._envoy.start(bootstrap(_options(self._runtime.settings, str(self._directory))))
+            # From here on the admin port answers: ready means that Envoy listens.
+            tasks.append(asyncio.create_task(server.serve([control], [admin])))
             await self._announce(admin, on_started)
             await self._until_drained()
         finally:
             await self._envoy.stop()
             self._checks.shut_down()
             questions.close()
+            control.close()
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
@@ -202,6 +205,8 @@ class _Gateway:
         draining = asyncio.create_task(self._envoy.drain(self._runtime.settings.drain_timeout_s))
         hurrying = asyncio.create_task(self._hurry.wait())
         await asyncio.wait({draining, hurrying}, return_when=asyncio.FIRST_COMPLETED)
+        if not (draining.done() and draining.result()):
+            self._checks.cut()
         for task in (draining, hurrying):
             task.cancel()
 

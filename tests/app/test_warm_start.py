@@ -293,6 +293,17 @@ async def test_it_is_saved_each_interval(tmp_path, monkeypatch):
     assert report.size == (tmp_path / STATE_FILE).stat().st_size
 
 
+async def test_a_cache_that_was_reset_is_saved_as_such_at_once(stage):
+    stage.learn()
+    await stage.warm.start()
+    stage.warm.save_soon()
+    running = asyncio.create_task(stage.warm.run())
+    async with asyncio.timeout(10):
+        while not stage.warm.report().saves["ok"]:  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+    running.cancel()
+
+
 async def test_without_an_interval_it_is_saved_at_the_end_alone(tmp_path, monkeypatch):
     monkeypatch.setattr(warm_start, "_TICK_S", 0.001)
     stage = Stage(tmp_path, interval_s=0.0)
@@ -330,19 +341,6 @@ async def test_a_standby_neither_saves_nor_reads_and_takes_over_when_it_leads(st
     await stage.warm.start()
     await stage.turns()
     assert stage.blocks == [10, 10]
-
-
-async def test_a_router_that_is_recorded_starts_cold_and_saves(stage):
-    await saved_and_restarted(stage)
-    warm = WarmStart(stage.settings, lambda: stage.pool.core, stage.clock, takes_over=False)
-    await warm.start()
-    stage.scrape()
-    await stage.turns(warm)
-    await warm.save()
-
-    assert stage.blocks == [0, 0]
-    assert warm.report().loads == {"used": 0, "absent": 0, "refused": 0}
-    assert warm.report().saves["ok"] == 1
 
 
 async def test_one_that_leads_again_does_not_read_what_it_wrote_itself(stage):
