@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 JOBS   ?= auto
 
-.PHONY: run test lint format bench bench-smoke bench-micro policies test-real chaos soak fuzz audit docs clean prometheus
+.PHONY: run test lint format bench bench-smoke bench-micro policies live-check test-real chaos soak fuzz audit docs clean prometheus
 
 run: $(STAMP)  ## epp on port 8080 in front of four simulated vLLM servers
 	$(BIN)/epp demo
@@ -44,6 +44,9 @@ bench-micro: $(STAMP)  ## the decision, the index, the scheduler, pages of metri
 
 policies: $(STAMP)  ## routing policies in simulation against the bars of docs/simulation.md, some minutes
 	$(BIN)/python -m bench.policies
+
+live-check: $(STAMP)  ## a real router before eight simulated servers against the simulator, four minutes; exit 1 on a miss
+	$(BIN)/python -m bench.live_check
 
 test-real: $(STAMP)  ## two real vLLM servers on CPU; prints one line SKIPPED where it cannot run
 	bash tests/real_vllm/run.sh $(BIN)/python

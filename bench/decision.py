@@ -17,6 +17,7 @@ import random
 import time
 from pathlib import Path
 
+from epp.app.collector import calm_collector
 from epp.compose import Core, CoreOptions, compose
 from epp.config import load_config
 from epp.director import EndReason, RequestHead
@@ -111,8 +112,7 @@ def measure(endpoints: int, requests: list[bytes], scraped: float) -> dict[str, 
     """Means over the last three quarters of the requests."""
     core, rng, steps = core_of(endpoints), random.Random(3), tuple(Steps() for _ in range(3))
     warm = len(requests) // 4
-    gc.collect()
-    gc.freeze()
+    calm_collector()
     for number, body in enumerate(requests):
         if number == warm:
             steps = tuple(Steps() for _ in range(3))

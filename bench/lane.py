@@ -10,7 +10,6 @@ prints the functions that cost most instead; --record puts the run on record, as
 import argparse
 import asyncio
 import cProfile
-import gc
 import json
 import pstats
 import random
@@ -23,6 +22,7 @@ from typing import Any
 
 import uvloop
 
+from epp.app.collector import calm_collector
 from epp.app.runtime import Runtime
 from epp.config import Settings, load_config
 from epp.endpoints.types import EndpointMetrics, EndpointSpec, ModelInfo
@@ -154,8 +154,7 @@ async def measure(options: argparse.Namespace, log: str) -> None:
             await asyncio.sleep(0)
 
     await serve(1000)
-    gc.collect()
-    gc.freeze()
+    calm_collector()
     if options.profile:
         with cProfile.Profile() as profile:
             await serve(options.requests * options.batches // 4)

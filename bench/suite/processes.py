@@ -14,7 +14,7 @@ from pathlib import Path
 
 from .tools import ToolError
 
-__all__ = ["Cores", "choose_cores", "free_ports", "run_tool", "running", "stop_on_signals"]
+__all__ = ["Cores", "choose_cores", "free_ports", "hurry", "run_tool", "running", "stop_on_signals"]
 
 ROOT = Path(__file__).resolve().parents[2]
 PORTS_FROM, PORTS_TO = 18100, 32000  # below the ephemeral range: outgoing connections never take them
@@ -64,7 +64,7 @@ def _prepare(core: int) -> None:
     """In the child, before it becomes the program."""
     ctypes.CDLL(None).prctl(DIE_WITH_PARENT, signal.SIGKILL)
     os.sched_setaffinity(0, {core})
-    _hurry()
+    hurry()
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
@@ -75,7 +75,7 @@ def environment() -> dict[str, str]:
     return {**kept, "PYTHONPATH": str(ROOT)}
 
 
-def _hurry() -> None:
+def hurry() -> None:
     """Be served before other processes, where that is allowed.
 
     A session is a scheduling group of its own where the kernel groups automatically; a process's own priority

@@ -146,6 +146,7 @@ class Runtime:
             lambda: self.core,
             self.clock,
             leads=lambda: self.election is None or self.election.leading,
+            takes_over=self.recording.tape is None,  # what a recording does not hold cannot be replayed
         )
 
     def _build_observers(self) -> Observers:

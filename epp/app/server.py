@@ -1,7 +1,6 @@
 """A process that serves: sockets, signals, drain."""
 
 import asyncio
-import gc
 import logging
 import signal
 import socket
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Final, cast
 import uvloop
 from uvicorn._types import ASGIApplication
 
+from epp.app.collector import calm_collector
 from epp.app.gateway import build_gateway
 from epp.app.guards import ADMIN_TLS, LISTENER_TLS
 from epp.app.open_files import raise_open_files_limit
@@ -151,9 +151,7 @@ def _announce(
     gateway: "GatewayServer | None",
 ) -> None:
     """The listeners are open."""
-    # What was built so far lives as long as the process: the collector need not look at it again.
-    gc.collect()
-    gc.freeze()
+    calm_collector()
     started = Started(
         url_of(main, runtime.guards.tls),
         url_of(admin, runtime.guards.admin_tls) if settings.admin_port else None,

@@ -54,13 +54,17 @@ class WarmStart:
         clock: Clock,
         *,
         leads: Callable[[], bool] = lambda: True,
+        takes_over: bool = True,
     ) -> None:
-        """`core` is the one in effect; while `leads` says False, another replica serves."""
+        """`core` is the one in effect; while `leads` says False, another replica serves. Without `takes_over`
+        the state is only saved.
+        """
         self._settings = settings
         self._folder = Path(settings.dir or ".")
         self._core = core
         self._clock = clock
         self._leads = leads
+        self._takes_over = takes_over
         self._led = False
         self._saved: Saved | None = None
         self._pending: dict[str, SavedEndpoint] = {}  # those of `_saved` that have not been seen yet
@@ -128,7 +132,7 @@ class WarmStart:
 
     async def _follow_leadership(self) -> None:
         leads = self._leads()
-        if leads and not self._led:
+        if leads and not self._led and self._takes_over:
             await self._load()
         self._led = leads
 

@@ -29,6 +29,7 @@ __all__ = ["add_parser", "run"]
 
 _BEST_POLICY = "ttft-cost"
 _CHART_FACTORS = (0.5, 1.0, 2.0, 4.0)
+_CHART_TIERS = (Offload.NATIVE, Offload.LMCACHE_SHARED)
 
 EPILOG = """\
 examples:
@@ -54,7 +55,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     parser.add_argument("--fleet", required=True, metavar="FILE", help="servers, as for epp simulate")
     parser.add_argument("--workload", required=True, metavar="FILE", help="requests, as for epp simulate")
     parser.add_argument("--config", default="default", metavar="NAME", help="the current one (%(default)s)")
-    parser.add_argument("--seeds", type=int, default=1, metavar="N", help="random seeds (%(default)s)")
+    parser.add_argument("--seeds", type=int, default=3, metavar="N", help="random seeds (%(default)s)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="processes")
     parser.add_argument(
         "--no-break-even", action="store_true", help="leave the chart out, which is half the work"
@@ -77,7 +78,10 @@ def run(arguments: argparse.Namespace) -> int:
     outcomes, chart_runs = _simulate(arguments, raw, told)
     base = outcomes[arguments.config, Offload.NONE]
     advice = advise(outcomes, reuse, refusals(reuse, fleet, _in_flight(base[0])), arguments.config)
-    chart = [(reuse.ratio / factor, gain) for factor, gain in reversed(chart_runs)]
+    chart = {
+        tier: [(reuse.ratio / factor, gain) for factor, gain in reversed(points)]
+        for tier, points in chart_runs.items()
+    }
     page = {"markdown": as_markdown, "json": as_json, "html": as_html}[arguments.format]
     sys.stdout.write(page(advice, chart, _settings(raw, fleet, advice)))
     return 0
@@ -95,9 +99,9 @@ def _in_flight(outcome: Outcome) -> float:
 
 def _simulate(
     arguments: argparse.Namespace, raw: Mapping[str, Any], told: Mapping[str, Any]
-) -> tuple[dict[tuple[str, Offload], Sequence[Outcome]], list[tuple[float, float]]]:
-    """Outcomes by (policy, tier), and the gain of native offload by factor of the GPU tiers' size."""
-    policies = dict.fromkeys((arguments.config, _BEST_POLICY))
+) -> tuple[dict[tuple[str, Offload], Sequence[Outcome]], dict[Offload, list[tuple[float, float]]]]:
+    """Outcomes by (policy, tier), and by tier what it gains by factor of the GPU tiers' size."""
+    policies = _policies(arguments.config)
     scenarios = [
         Scenario(f"{policy} {offload}", override(raw, "offload", str(offload)), told, policy, seed)
         for policy in policies
@@ -107,7 +111,7 @@ def _simulate(
     factors = () if arguments.no_break_even else _CHART_FACTORS
     for factor in factors:
         blocks = max(1, round(factor * int(raw.get("gpuBlocks", 9_271))))
-        for offload in (Offload.NONE, Offload.NATIVE):
+        for offload in (Offload.NONE, *_CHART_TIERS):
             changed = override(override(raw, "offload", str(offload)), "gpuBlocks", blocks)
             scenarios.append(Scenario(f"chart {factor} {offload}", changed, told, arguments.config, 1))
     progress = ProgressLine("runs")
@@ -116,14 +120,21 @@ def _simulate(
     outcomes: dict[tuple[str, Offload], Sequence[Outcome]] = {
         (policy, offload): found[f"{policy} {offload}"] for policy in policies for offload in Offload
     }
-    chart = [(factor, _gain(found, factor)) for factor in factors]
+    chart = {tier: [(f, _gain(found, f, tier)) for f in factors] for tier in _CHART_TIERS if factors}
     return outcomes, chart
 
 
-def _gain(found: Mapping[str, Sequence[Outcome]], factor: float) -> float:
-    (without,), (native,) = (found[f"chart {factor} {tier}"] for tier in (Offload.NONE, Offload.NATIVE))
+def _policies(current: str) -> tuple[str, ...]:
+    """The current one, and routing by predicted cost where that is another."""
+    if load_config_or_policy(current) == load_config_or_policy(_BEST_POLICY):
+        return (current,)
+    return tuple(dict.fromkeys((current, _BEST_POLICY)))
+
+
+def _gain(found: Mapping[str, Sequence[Outcome]], factor: float, tier: Offload) -> float:
+    (without,), (with_it,) = (found[f"chart {factor} {name}"] for name in (Offload.NONE, tier))
     before = sum(row.e2e_s for row in without.rows) / max(1, len(without.rows))
-    after = sum(row.e2e_s for row in native.rows) / max(1, len(native.rows))
+    after = sum(row.e2e_s for row in with_it.rows) / max(1, len(with_it.rows))
     return 1 - after / before if before else 0.0
 
 

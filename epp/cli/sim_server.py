@@ -4,10 +4,15 @@ import argparse
 import asyncio
 import signal
 import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import uvloop
 
 from epp.simserver import DEFAULT_MODEL, LinearLatency, SimServer, SimSettings
+from epp.simulate.fleet import Fleet, Offload, engine_config
+from epp.simulate.inputs import read_fleet, read_yaml
 
 __all__ = ["add_parser", "run"]
 
@@ -23,6 +28,10 @@ examples:
       8,192 tokens in the GPU tier and 65,536 in the CPU tier: easy to overflow
   epp sim-server --port 0 --time-scale 10
       a free port (printed), ten times faster than the modelled GPU
+  epp sim-server --port 8001 --profile qwen3-32b:h100:2
+      steps take what the simulator says for Qwen3-32B on two H100
+  epp sim-server --port 8001 --fleet examples/fleet.yaml
+      one server of the fleet that epp simulate reads: its sizes, its steps, its offload
   curl -s localhost:8001/v1/chat/completions -H 'content-type: application/json' \\
       -d '{"messages": [{"role": "user", "content": "hello"}], "max_tokens": 8}'
   curl -s localhost:8001/sim/faults -d '{"fault": "status=503", "times": 3}'
@@ -52,7 +61,9 @@ def _add_server_flags(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--port", type=int, default=8000, help="0 takes a free one; it is printed (%(default)s)"
     )
-    group.add_argument("--model", default=DEFAULT_MODEL, metavar="NAME", help="served model (%(default)s)")
+    group.add_argument(
+        "--model", metavar="NAME", help=f"served model ({DEFAULT_MODEL}; that of --fleet or --profile)"
+    )
     group.add_argument(
         "--lora", action="append", default=[], metavar="NAME", help="an adapter of the model; repeatable"
     )
@@ -104,6 +115,15 @@ def _add_engine_flags(group: argparse._ArgumentGroup) -> None:
 
 
 def _add_latency_flags(group: argparse._ArgumentGroup) -> None:
+    as_simulated = group.add_mutually_exclusive_group()
+    as_simulated.add_argument(
+        "--fleet", metavar="FILE", help="be a server of this fleet file, whose values go before other flags"
+    )
+    as_simulated.add_argument(
+        "--profile", metavar="MODEL[:GPU[:TP]]", help="steps of this model on GPUs, as epp simulate has them"
+    )
+    group.add_argument("--api-ms", type=float, metavar="X", help="a request's way to the queue (0)")
+    group.add_argument("--api-token-us", type=float, metavar="X", help="the same, each prompt token (0)")
     default = LinearLatency()
     for flag, value, text in (
         ("--step-base-ms", default.base_s * 1e3, "every step"),
@@ -186,8 +206,64 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _settings(args: argparse.Namespace) -> SimSettings:
+    told = _told(args)
+    if args.fleet is not None:
+        return _of_fleet(told, read_fleet(read_yaml(Path(args.fleet), "--fleet"))[0], args)
+    if args.profile is not None:
+        fleet, _ = read_fleet(_profile(args.profile))
+        return _with_steps(told, fleet, args)
+    return told
+
+
+def _profile(text: str) -> dict[str, Any]:
+    """`MODEL[:GPU[:TP]]` as a fleet file."""
+    model, gpu, tp = [*text.split(":", 2), "", ""][:3]
+    raw: dict[str, Any] = {"model": model}
+    if gpu:
+        raw["gpu"] = gpu
+    if tp:
+        raw["tp"] = _whole(tp)
+    return raw
+
+
+def _whole(text: str) -> int:
+    if not text.isdecimal():
+        raise ValueError(f"--profile: {text!r} is not how many GPUs a server has")
+    return int(text)
+
+
+def _with_steps(told: SimSettings, fleet: Fleet, args: argparse.Namespace) -> SimSettings:
+    """Steps, transfers and front end as the simulator has them."""
+    return replace(
+        told,
+        model=args.model or fleet.model,
+        latency=fleet.step_latency,
+        kv_bytes_per_token=fleet.kv_bytes_per_token,
+        api_s=fleet.api_s if args.api_ms is None else told.api_s,
+        api_token_s=fleet.api_token_s if args.api_token_us is None else told.api_token_s,
+    )
+
+
+def _of_fleet(told: SimSettings, fleet: Fleet, args: argparse.Namespace) -> SimSettings:
+    if fleet.offload is Offload.LMCACHE_SHARED:
+        raise ValueError("a tier that several servers share is not modelled here, only in epp simulate")
+    config = engine_config(replace(fleet, block_tokens=told.block_size))
+    return replace(
+        _with_steps(told, fleet, args),
+        gpu_blocks=config.gpu_blocks,
+        cpu_blocks=config.cpu_blocks,
+        max_num_seqs=config.max_num_seqs,
+        max_num_batched_tokens=config.max_num_batched_tokens,
+        cpu_unit_blocks=config.cpu_unit_blocks,
+        cpu_synchronous=config.cpu_synchronous,
+        report_cpu_tier=fleet.report_cpu_tier and bool(config.cpu_blocks),
+    )
+
+
+def _told(args: argparse.Namespace) -> SimSettings:
+    """What the flags say by themselves."""
     return SimSettings(
-        model=args.model,
+        model=args.model or DEFAULT_MODEL,
         lora=tuple(args.lora),
         host=args.host,
         port=args.port,
@@ -208,6 +284,8 @@ def _settings(args: argparse.Namespace) -> SimSettings:
             link_bytes_per_s=args.link_gb_per_s * 1e9,
             link_latency_s=args.link_ms / 1e3,
         ),
+        api_s=(args.api_ms or 0.0) / 1e3,
+        api_token_s=(args.api_token_us or 0.0) / 1e6,
         answer_tokens=args.answer_tokens,
         shutdown_timeout_s=args.shutdown_timeout,
         request_id_headers=args.enable_request_id_headers,

@@ -193,7 +193,9 @@ def _check(scenarios: Sequence[Scenario]) -> None:
         read_fleet(scenario.fleet)
         told = read_workload(scenario.workload)
         load_config_or_policy(scenario.policy)
-    workload_of(told, scenarios[0].seed)
+    note = getattr(workload_of(told, scenarios[0].seed), "note", "")
+    if note:
+        print(f"epp: note: {note}", file=sys.stderr)
 
 
 def _write_files(

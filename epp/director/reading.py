@@ -11,6 +11,7 @@ from epp.request import (
     checked_model,
     decode_body,
     decode_steps,
+    is_manifold,
     parse_request,
     parse_steps,
     stored_response_of,
@@ -58,7 +59,7 @@ def _api_of(head: RequestHead) -> Api:
 
 def is_large(head: RequestHead, body: Body) -> bool:
     """Whether `body` should be read in steps; a compressed one may become large."""
-    return len(body) > LARGE_BYTES or "content-encoding" in head.headers
+    return len(body) > LARGE_BYTES or "content-encoding" in head.headers or is_manifold(body)
 
 
 def _unparsed(

@@ -210,8 +210,10 @@ class PassiveHealth:
         able = tuple([e for e in endpoints if takes_requests(e)])
         ends = self._back_offs(able, now)
         most = len(able) // 2
-        longest = set(sorted(ends, key=lambda slot: (-ends[slot], slot))[:most])
-        kept = tuple([e for e in able if e.slot not in longest])
+        kept = able
+        if ends:
+            longest = set(sorted(ends, key=lambda slot: (-ends[slot], slot))[:most])
+            kept = tuple([e for e in able if e.slot not in longest])
         return _Routable(
             version=self._version,
             until=min(ends.values(), default=inf),

@@ -40,6 +40,6 @@ class SlowStart:
     def _newest_of(self, candidates: tuple[Endpoint, ...]) -> float:
         newest = self._newest.get(candidates)
         if newest is None:
-            newest = max((e.added_at for e in candidates), default=0.0)
+            newest = max([e.added_at for e in candidates], default=0.0)
             self._newest.put(candidates, newest)
         return newest

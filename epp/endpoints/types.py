@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
+import msgspec
+
 __all__ = ["Endpoint", "EndpointMetrics", "EndpointSpec", "ModelInfo", "ModelLoad", "Pool"]
 
 _NO_LABELS: Mapping[str, str] = MappingProxyType({})
@@ -53,8 +55,7 @@ class ModelLoad:
     kv_usage: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class EndpointMetrics:
+class EndpointMetrics(msgspec.Struct, frozen=True):
     """One scrape. None: the page does not say (never 0). Data-parallel engines are summed or divided.
 
     Attributes:
@@ -93,13 +94,13 @@ class EndpointMetrics:
     max_adapters: int | None = None
     prompt_tokens_total: float | None = None
     generation_tokens_total: float | None = None
-    cached_tokens_by_source: Mapping[str, float] = field(default_factory=dict)
+    cached_tokens_by_source: Mapping[str, float] = msgspec.field(default_factory=dict)
     process_start: float | None = None
     engine: str | None = None
     awake: bool | None = None
     engines: int | None = None
     waiting_for_capacity: float | None = None
-    by_model: Mapping[str, ModelLoad] = field(default_factory=dict)
+    by_model: Mapping[str, ModelLoad] = msgspec.field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -25,6 +25,7 @@ __all__ = ["MAX_PIECE_BYTES", "Codec"]
 
 _NAMESPACE: Final = "envoy.lb"
 _SERVED: Final = "x-gateway-destination-endpoint-served"
+_PSEUDO: Final = (":method", ":path", ":authority", ":scheme")
 _SUBSET_NAMESPACE: Final = "envoy.lb.subset_hint"
 _SUBSET: Final = "x-gateway-destination-endpoint-subset"
 
@@ -74,8 +75,12 @@ class Codec:
         modes = request.protocol_config
         # Gateways that do not say their modes are those that know but one.
         told = request.HasField("protocol_config")
+        headers = _headers(head.headers)
+        method, target, *_ = [headers.pop(name, None) for name in _PSEUDO]
         return RequestHeaders(
-            _headers(head.headers),
+            method,
+            target,
+            headers,
             head.end_of_stream,
             BodyMode(modes.request_body_mode) if told else BodyMode.FULL_DUPLEX_STREAMED,
             BodyMode(modes.response_body_mode) if told else BodyMode.FULL_DUPLEX_STREAMED,
@@ -123,9 +128,13 @@ class Codec:
         return encode.immediate(status, headers, body)
 
 
-def _headers(given: Any) -> Headers:
-    """Envoy fills `raw_value`, other gateways may fill `value`."""
-    return [(h.key.encode(), h.raw_value or h.value.encode()) for h in given.headers]
+def _headers(given: Any) -> dict[str, str]:
+    """Envoy fills `raw_value`, other gateways may fill `value`; repeats are joined (RFC 9110 section 5.3)."""
+    headers: dict[str, str] = {}
+    for header in given.headers:
+        name, value = header.key.lower(), header.raw_value.decode("latin-1") or header.value
+        headers[name] = f"{headers[name]}, {value}" if name in headers else value
+    return headers
 
 
 def _metadata(request: Any, namespace: str, key: str) -> Any:

@@ -20,7 +20,10 @@ _NAMESPACE: Final = b"envoy.lb"
 
 def _field(number: int, content: bytes) -> bytes:
     """A field that has a length: text, bytes or a message."""
-    return b"%c%b%b" % (number << 3 | 2, _varint(len(content)), content)
+    size = len(content)
+    if size < 128:
+        return b"%c%c%b" % (number << 3 | 2, size, content)
+    return b"%c%b%b" % (number << 3 | 2, _varint(size), content)
 
 
 def _varint(number: int) -> bytes:
@@ -61,11 +64,19 @@ def mutated(field: int, mutation: Mutation, body: bytes | None = None) -> bytes:
 
 
 def picked(field: int, mutation: Mutation, destination: str, body: bytes | None = None) -> bytes:
-    """The same with the pick as metadata."""
-    value = _field(2, _field(3, destination.encode("ascii")))
-    inner = _field(5, _field(1, _field(1, DESTINATION.encode("ascii")) + value))
-    metadata = _field(1, _field(1, _NAMESPACE) + _field(2, inner))
-    return mutated(field, mutation, body) + _field(8, metadata)
+    """The same with the pick, as a header and as metadata."""
+    header, metadata = _pick(destination)
+    changed = b"" if body is None else _field(3, _field(1, body))
+    return _field(field, _field(1, _field(2, header + _mutation(mutation)) + changed)) + metadata
+
+
+@lru_cache(maxsize=1024)
+def _pick(destination: str) -> tuple[bytes, bytes]:
+    """HeaderMutation.set_headers and ProcessingResponse.dynamic_metadata; fleets have few endpoints."""
+    name, value = DESTINATION.encode("ascii"), destination.encode("ascii")
+    [header] = _headers([(name, value)])
+    inner = _field(5, _field(1, _field(1, name) + _field(2, _field(3, value))))
+    return header, _field(8, _field(1, _field(1, _NAMESPACE) + _field(2, inner)))
 
 
 def piece(field: int, data: bytes, *, end_of_stream: bool) -> bytes:

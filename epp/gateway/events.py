@@ -1,6 +1,7 @@
 """What a gateway tells a picker, and what the picker changes: the words of the conversation, without wire."""
 
 import enum
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -41,13 +42,15 @@ class ResponseDepth(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RequestHeaders:
-    """The head of a request, pseudo headers among `headers`.
+    """The head of a request; names of headers are lower-case, repeated ones joined.
 
-    `subset` are the endpoints that the gateway allows (`ip` or `ip:port`), None: all. `observing`: no answer
-    to any message will be read.
+    `method` and `target` are None where the gateway does not tell them. `subset` are the endpoints that it
+    allows (`ip` or `ip:port`), None: all. `observing`: no answer to any message will be read.
     """
 
-    headers: Headers
+    method: str | None
+    target: str | None
+    headers: Mapping[str, str]
     end_of_stream: bool = False
     request_mode: BodyMode = BodyMode.FULL_DUPLEX_STREAMED
     response_mode: BodyMode = BodyMode.NONE
@@ -70,9 +73,12 @@ class RequestTrailers:
 
 @dataclass(frozen=True, slots=True)
 class ResponseHeaders:
-    """The head of the answer; `served` is the address that gave it, None if the gateway does not say."""
+    """The head of the answer, its headers as those of a request, `:status` among them.
 
-    headers: Headers
+    `served` is the address that gave it, None if the gateway does not say.
+    """
+
+    headers: Mapping[str, str]
     end_of_stream: bool = False
     served: str | None = None
 

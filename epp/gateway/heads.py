@@ -11,20 +11,24 @@ what it sets itself (forwarding, hop-by-hop, framing) stays its own.
 """
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Final, NamedTuple
 from urllib.parse import unquote
 
 from epp.director import RequestHead
-from epp.gateway.events import DESTINATION, Mutation, RequestHeaders
-from epp.http.headers import Credentials, is_routing_header
+from epp.gateway.events import DESTINATION, Mutation
+from epp.http.headers import Credentials, find_request_id, is_routing_header
 from epp.http.types import Headers
 
 __all__ = [
-    "Line", "line_of", "request_head", "request_mutation", "response_mutation", "status_of", "value_of",
+    "Line", "head_of", "line_of", "raw", "removed_names", "request_id_of", "request_mutation",
+    "response_mutation", "status_of",
 ]  # fmt: skip
 
-_DEFAULT_PATH: Final = b"/v1/completions"  # the Go picker's, for a head without one
+_DEFAULT_PATH: Final = "/v1/completions"  # the Go picker's, for a head without one
 _HOPS: Final = "x-forwarded-for"
+_REQUEST_ID: Final = "x-request-id"
+_KNOWN_NAMES: Final = 512
 _STATUSES: Final = range(100, 600)  # RFC 9110, section 15: others are invalid
 
 
@@ -35,60 +39,70 @@ class Line(NamedTuple):
     path: str
 
 
-def line_of(event: RequestHeaders) -> Line:
-    """What the pseudo headers say."""
-    method, target = b"POST", _DEFAULT_PATH
-    for name, value in event.headers:
-        if name == b":method":
-            method = value
-        elif name == b":path":
-            target = value
-    path = target.partition(b"?")[0].decode("latin-1")
-    return Line(method.decode("latin-1"), unquote(path) if "%" in path else path)
+def line_of(method: str | None, target: str | None) -> Line:
+    """What a request line says; None where the gateway does not tell."""
+    path = (target or _DEFAULT_PATH).partition("?")[0]
+    return Line(method or "POST", unquote(path) if "%" in path else path)
 
 
-def request_head(event: RequestHeaders, line: Line, request_id: bytes, key_name: str | None) -> RequestHead:
-    """What the director needs; repeated headers are joined as RFC 9110 section 5.3 allows.
+def request_id_of(headers: Mapping[str, str]) -> bytes | None:
+    """The client's or the gateway's `x-request-id`, if it is one."""
+    given = headers.get(_REQUEST_ID)
+    return None if given is None else find_request_id([(b"x-request-id", given.encode("latin-1"))])
+
+
+def head_of(line: Line, headers: Mapping[str, str], request_id: bytes, key_name: str | None) -> RequestHead:
+    """What the director needs.
 
     The caller is whom the gateway itself has seen: the last of those for whom it was forwarded.
     """
-    headers: dict[str, str] = {}
-    for name, value in event.headers:
-        if name.startswith(b":"):
-            continue
-        key, text = name.decode("latin-1").lower(), value.decode("latin-1")
-        headers[key] = f"{headers[key]}, {text}" if key in headers else text
     client = headers.get(_HOPS, "").rpartition(",")[2].strip() or None
     return RequestHead(request_id.decode("ascii"), line.method, line.path, headers, client, key_name)
 
 
+def raw(headers: Mapping[str, str]) -> Headers:
+    """As they were on the wire."""
+    return [(name.encode("latin-1"), value.encode("latin-1", "replace")) for name, value in headers.items()]
+
+
 def request_mutation(
-    event: RequestHeaders,
+    headers: Mapping[str, str],
     *,
     request_id: bytes,
-    destination: str,
     credentials: Credentials | None = None,
     withheld: frozenset[bytes] = frozenset(),
 ) -> Mutation:
-    """What changes of a request's head on its way to the pick; headers that are `withheld` go."""
-    replaced: Headers = [
-        (DESTINATION.encode("ascii"), destination.encode("ascii")),
-        (b"x-request-id", request_id),
-    ]
+    """What changes of a request's head on its way to the pick, beside the header that names the pick.
+
+    Headers that are `withheld` go.
+    """
+    replaced: Headers = []
+    if headers.get(_REQUEST_ID) != request_id.decode("ascii"):
+        replaced.append((b"x-request-id", request_id))
+    if credentials is not None and credentials.authorization is not None:
+        replaced.append((b"authorization", credentials.authorization))
+    removed = removed_names(headers, credentials, withheld)
+    return Mutation(replaced, sorted({*removed} - {DESTINATION}) if removed else [])
+
+
+def removed_names(
+    headers: Mapping[str, str], credentials: Credentials | None, withheld: frozenset[bytes] = frozenset()
+) -> list[str]:
+    """Headers that no client may send to an endpoint; what is replaced is not among them."""
+    removed = [name for name in headers if _is_routing_header(name)]
     if credentials is not None:
-        withheld |= credentials.withheld
-        if credentials.authorization is not None:
-            replaced.append((b"authorization", credentials.authorization))
-    return Mutation(replaced, _removed(event.headers, replaced, withheld))
+        replaced = b"authorization" if credentials.authorization is not None else b""
+        withheld |= credentials.withheld - {replaced}
+    return [*removed, *(text for name in withheld if (text := name.decode("latin-1")) in headers)]
 
 
-def _removed(headers: Headers, replaced: Headers, withheld: frozenset[bytes]) -> list[str]:
-    found = {lower for name, _ in headers if (lower := name.lower()) in withheld or is_routing_header(lower)}
-    return sorted(name.decode("latin-1") for name in found - {name for name, _ in replaced}) if found else []
+@lru_cache(_KNOWN_NAMES)
+def _is_routing_header(name: str) -> bool:
+    return is_routing_header(name.encode("latin-1", "replace"))
 
 
 def response_mutation(
-    headers: Headers,
+    headers: Mapping[str, str],
     *,
     request_id: bytes,
     endpoint: str | None,
@@ -96,22 +110,18 @@ def response_mutation(
     added: tuple[tuple[str, str], ...] = (),
 ) -> Mutation:
     """What changes of an answer's head on its way to the client; what is None is not sent."""
-    own: Mapping[bytes, str | None] = {b"x-epp-endpoint": endpoint, b"x-epp-decision": decision}
     replaced: Headers = [(b"x-request-id", request_id)]
-    replaced += [(name, value.encode("ascii")) for name, value in own.items() if value is not None]
+    if endpoint is not None:
+        replaced.append((b"x-epp-endpoint", endpoint.encode("ascii")))
+    if decision is not None:
+        replaced.append((b"x-epp-decision", decision.encode("ascii")))
     replaced += [(name.encode("ascii"), value.encode("ascii")) for name, value in added]
-    found = {lower for name, _ in headers if (lower := name.lower()).startswith(b"x-epp-")}
-    removed = sorted(name.decode("latin-1") for name in found - {name for name, _ in replaced})
-    return Mutation(replaced, removed)
+    forged = [name for name in headers if name.startswith("x-epp-")]
+    return Mutation(replaced, sorted(set(forged) - {name.decode() for name, _ in replaced}) if forged else [])
 
 
-def status_of(headers: Headers) -> int | None:
+def status_of(headers: Mapping[str, str]) -> int | None:
     """The status of an answer's head; None where it has none that is one."""
-    value = value_of(headers, b":status") or value_of(headers, b"status") or b""
-    status = int(value) if len(value) == 3 and value.isdigit() else 0
+    value = headers.get(":status") or headers.get("status") or ""
+    status = int(value) if len(value) == 3 and value.isascii() and value.isdigit() else 0
     return status if status in _STATUSES else None
-
-
-def value_of(headers: Headers, wanted: bytes) -> bytes | None:
-    """The first value of a header, its name in lower case."""
-    return next((value for name, value in headers if name == wanted), None)

@@ -24,16 +24,17 @@ from epp.gateway.events import BodyMode, Event, RequestBody, RequestHeaders, Res
 from epp.gateway.forms import FORM_PATHS, model_of_form
 from epp.gateway.heads import (
     Line,
+    head_of,
     line_of,
-    request_head,
+    raw,
+    request_id_of,
     request_mutation,
     response_mutation,
     status_of,
-    value_of,
 )
 from epp.http.budget import BodyBudget, BodyHold
 from epp.http.errors import error_response
-from epp.http.headers import Credentials, find_request_id
+from epp.http.headers import Credentials
 from epp.http.types import Headers
 from epp.request import Api, api_of
 from epp.response import ResponseObserver
@@ -43,6 +44,7 @@ __all__ = ["Limits", "PickedRequest", "ProtocolFault", "Surroundings"]
 
 logger = logging.getLogger("epp.gateway")
 
+_EXPLAIN: Final = "x-epp-explain"
 _SERVED_HEADER: Final = "x-conformance-test-served-endpoint"
 _KEPT_MODES: Final = frozenset({BodyMode.BUFFERED, BodyMode.BUFFERED_PARTIAL})
 
@@ -114,6 +116,7 @@ class PickedRequest:
         self._line = Line("", "")
         self._request_id = b""
         self._exchange: Exchange | None = None
+        self._answer: tuple[str | None, str | None] | None = None  # its type and coding, if it may tell usage
         self._observer: ResponseObserver | None = None
         self._response_bytes = 0
         self.over = False
@@ -197,10 +200,12 @@ class PickedRequest:
         """
         around = self._around
         self._event = event
-        self._line = line = line_of(event)
-        self._request_id = find_request_id(event.headers) or around.new_request_id()
-        admission = around.gate.admit(line.method, event.headers) if around.gate else None
-        head = request_head(event, line, self._request_id, admission.key_name if admission else None)
+        headers = event.headers
+        self._line = line = line_of(event.method, event.target)
+        self._request_id = request_id_of(headers) or around.new_request_id()
+        admission = around.gate.admit(line.method, raw(headers)) if around.gate else None
+        key_name = admission.key_name if admission else None
+        head = head_of(line, headers, self._request_id, key_name)
         self._exchange = around.director.open(head, around.now())
         if event.subset is not None and around.limits.subset_hint:
             self._exchange.subset = subset_of(event.subset)
@@ -236,7 +241,7 @@ class PickedRequest:
         around, exchange, event = self._around, self._exchange, self._event
         if exchange is None or event is None:
             raise AssertionError("a decision follows a head")
-        model = model_of_form(self._line.path, _text(value_of(event.headers, b"content-type")), body)
+        model = model_of_form(self._line.path, event.headers.get("content-type"), body)
         unread = body is None or model is not None
         for _ in around.director.prepare(exchange, None if unread else body, around.now(), model=model):
             yield None
@@ -244,9 +249,8 @@ class PickedRequest:
         destination = ",".join(pick_list(around.director, exchange, around.now()))
         rewritten, exchange.rewritten = exchange.rewritten, None
         mutation = request_mutation(
-            event,
+            event.headers,
             request_id=self._request_id,
-            destination=destination,
             credentials=around.credentials,
             withheld=frozenset() if rewritten is None else rewritten.withheld,
         )
@@ -285,8 +289,8 @@ class PickedRequest:
             around.director.on_first_byte(exchange, now)
         names = None
         if status is not None and 200 <= status < 300:
-            kind, coding = (_text(value_of(event.headers, n)) for n in (b"content-type", b"content-encoding"))
-            self._observer = ResponseObserver(kind, coding)
+            kind, coding = (event.headers.get(name) for name in ("content-type", "content-encoding"))
+            self._answer = (kind, coding)
             names = names_for(exchange, status, kind, coding)
         picked = exchange.target.address if exchange.target else None
         return self._talk.pass_head(
@@ -295,11 +299,15 @@ class PickedRequest:
                 event.headers,
                 request_id=self._request_id,
                 endpoint=(event.served or picked) if around.limits.expose_endpoint else None,
-                decision=around.explain(exchange, self._event.headers if self._event else []),
+                decision=self._receipt(exchange),
                 added=self._added(exchange, event.served),
             ),
             names,
         )
+
+    def _receipt(self, exchange: Exchange) -> str | None:
+        headers = exchange.head.headers
+        return self._around.explain(exchange, raw(headers)) if _EXPLAIN in headers else None
 
     def _added(self, exchange: Exchange, served: str | None) -> tuple[tuple[str, str], ...]:
         added = self._around.director.response_headers(exchange)
@@ -308,7 +316,10 @@ class PickedRequest:
         return added
 
     def _on_data(self, data: bytes) -> None:
+        """A piece of the answer, which not every gateway shows."""
         self._response_bytes += len(data)
+        if self._observer is None and self._answer is not None:
+            self._observer = ResponseObserver(*self._answer)
         if self._observer is not None:
             self._observer.feed(data)
 
@@ -343,7 +354,3 @@ def _reason_of(error: EppError) -> EndReason:
     if isinstance(error, RequestTimeoutError):
         return EndReason.TIMEOUT
     return EndReason.SHUTDOWN if isinstance(error, ShuttingDownError) else EndReason.REJECTED
-
-
-def _text(value: bytes | None) -> str | None:
-    return None if value is None else value.decode("latin-1")

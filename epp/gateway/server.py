@@ -5,7 +5,7 @@ import contextlib
 import errno
 import logging
 import threading
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -120,7 +120,9 @@ class GatewayServer:
     # Handlers.
 
     def _picker_handlers(self) -> list[Any]:
-        process = grpc.stream_stream_rpc_method_handler(
+        # A method with one answer, as far as gRPC knows: so the last message leaves together with the end of
+        # the stream. Those before it are written to the context; the wire is that of a stream of answers.
+        process = grpc.stream_unary_rpc_method_handler(
             self._process, request_deserializer=self._around.codec.decode, response_serializer=None
         )
         handler = grpc.method_handlers_generic_handler(PICKER_SERVICE, {"Process": process})
@@ -139,9 +141,9 @@ class GatewayServer:
             await context.abort(grpc.StatusCode.NOT_FOUND, "unknown service")
         return answer or b""
 
-    async def _process(self, _requests: Any, context: Any) -> None:
-        """One stream. It ends with OK as soon as nothing more is wanted of it: the gateway then goes on by
-        itself, and no restart of ours reaches what it relays.
+    async def _process(self, _requests: Any, context: Any) -> bytes:
+        """One stream, and its last message. It ends with OK as soon as nothing more is wanted of it: the
+        gateway then goes on by itself, and no restart of ours reaches what it relays.
         """
         task = asyncio.current_task()
         if task is None:
@@ -150,54 +152,56 @@ class GatewayServer:
         self._served += 1
         request = PickedRequest(self._around)
         try:
-            await self._converse(request, context)
+            last = await self._converse(request, context)
         except ProtocolFault as fault:
             logger.warning("a gateway broke the protocol: %s", fault)
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(fault))
         finally:
             self._conversations.discard(task)
             request.close(shutdown=self._stopping)
+        return last
 
-    async def _converse(self, request: PickedRequest, context: Any) -> None:
-        if not await self._request_phase(request, context):
-            return
-        while not request.over:
-            event = await context.read()
-            if event is grpc.aio.EOF:
-                return
-            await _answer(request, event, context.write)
+    async def _converse(self, request: PickedRequest, context: Any) -> bytes:
+        """The last message; those before it are sent.
 
-    async def _request_phase(self, request: PickedRequest, context: Any) -> bool:
-        """Up to the decision, in bounded time; whether there is more to come.
-
-        Only waiting is bounded: a write that is cut in its middle would spoil the stream.
+        A gateway that has ended its side, or that only observes, gets an empty one, which it does not read.
         """
         deadline = asyncio.get_running_loop().time() + self._around.limits.body_timeout_s
-        while request.waits_for_request:
-            try:
-                async with asyncio.timeout_at(deadline):
-                    event = await context.read()
-            except TimeoutError:
-                await _send(request.time_out(), context.write)
-                return False
+        while True:
+            event = await _next(request, context, deadline)
             if event is grpc.aio.EOF:
-                return False
-            await _answer(request, event, context.write)
-        return not request.over
+                return b""
+            message = await _send_all_but_last(request, event, context)
+            if request.over:
+                return message or b""
+            if message is not None:
+                await context.write(message)
 
 
-async def _answer(request: PickedRequest, event: Event, write: Callable[[bytes], Awaitable[None]]) -> None:
-    await _send(request.receive(event), write)
+async def _next(request: PickedRequest, context: Any, deadline: float) -> Any:
+    """An event, EOF, or None where the request does not come in time.
+
+    Only waiting is bounded: a write that is cut in its middle would spoil the stream.
+    """
+    if not request.waits_for_request:
+        return await context.read()
+    try:
+        async with asyncio.timeout_at(deadline):
+            return await context.read()
+    except TimeoutError:
+        return None
 
 
-async def _send(
-    messages: Generator[bytes | None, None, None], write: Callable[[bytes], Awaitable[None]]
-) -> None:
-    for message in messages:
+async def _send_all_but_last(request: PickedRequest, event: Event | None, context: Any) -> bytes | None:
+    last: bytes | None = None
+    for message in request.time_out() if event is None else request.receive(event):
         if message is None:
             await asyncio.sleep(0)
-        else:
-            await write(message)
+            continue
+        if last is not None:
+            await context.write(last)
+        last = message
+    return last
 
 
 class _Tls:

@@ -20,7 +20,7 @@ __all__ = [
     "FORMAT", "CacheLost", "Committed", "Configuration", "Configured", "Ended", "Endpoints", "Event",
     "Failed", "FirstByte", "Folded", "Header", "LookedOn", "Metrics", "Models", "Numbers", "Opened",
     "Options", "Picked", "Prepared", "ResponseHead", "Scheduled", "ScrapeFailed", "Served", "Spec",
-    "Stopped", "Stored", "Tick", "TokenRatio", "Unseen",
+    "Spent", "Stopped", "Stored", "Tick", "TokenRatio", "Unseen",
 ]  # fmt: skip
 
 FORMAT: Final = 1
@@ -214,6 +214,13 @@ class Unseen(msgspec.Struct, frozen=True, array_like=True, tag=13):
     now: float
 
 
+class Spent(msgspec.Struct, frozen=True, array_like=True, tag=14):
+    """A gateway has made repeats out of the budget."""
+
+    count: int
+    now: float
+
+
 class Endpoints(msgspec.Struct, frozen=True, array_like=True, tag=20):
     """The whole pool."""
 
@@ -283,6 +290,6 @@ class Stopped(msgspec.Struct, frozen=True, array_like=True, tag=30):
 
 Event: TypeAlias = (
     Opened | Prepared | Picked | Scheduled | LookedOn | Committed | Served | Failed | ResponseHead | Stored
-    | FirstByte | Ended | Unseen | Endpoints | Metrics | ScrapeFailed | Models | CacheLost | TokenRatio | Tick
-    | Configured | Stopped
+    | FirstByte | Ended | Unseen | Spent | Endpoints | Metrics | ScrapeFailed | Models | CacheLost
+    | TokenRatio | Tick | Configured | Stopped
 )  # fmt: skip

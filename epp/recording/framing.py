@@ -15,9 +15,10 @@ import msgspec
 
 from epp.recording.events import FORMAT, Event, Header, Stopped
 
-__all__ = ["FIRST_LINE", "Entries", "RecordingError", "add_entry", "frame"]
+__all__ = ["FIRST_LINE", "MAGIC", "Entries", "RecordingError", "add_entry", "frame"]
 
-FIRST_LINE: Final = b"epp recording %d\n" % FORMAT
+MAGIC: Final = b"epp recording "
+FIRST_LINE: Final = MAGIC + b"%d\n" % FORMAT
 _FRAME: Final = struct.Struct("<II")
 _LENGTH: Final = struct.Struct("<I")
 _LARGEST_FRAME: Final = 1 << 28
@@ -107,8 +108,8 @@ class _FrameError(Exception):
 def _check_first_line(line: bytes) -> None:
     if line == FIRST_LINE:
         return
-    told, _, number = line.rpartition(b" ")
-    if told == FIRST_LINE.rpartition(b" ")[0] and number.strip().isdigit():
+    number = line.removeprefix(MAGIC).strip()
+    if line.startswith(MAGIC) and number.isdigit():
         raise RecordingError(f"its format is {int(number)}; this version of epp reads format {FORMAT}")
     raise RecordingError("it does not begin as a recording of epp does")
 

@@ -15,7 +15,7 @@ from epp.director.chains import PromptChains
 from epp.director.director import Director, Limits
 from epp.director.exchange import Exchange
 from epp.director.record import RequestRecord
-from epp.director.retry import RetryPolicy
+from epp.director.retry import RetryBudget, RetryPolicy
 from epp.director.rewriting import Rewriter
 from epp.director.state import State
 from epp.director.stored import LONGEST_RESPONSE_ID
@@ -68,6 +68,19 @@ class _WatchedOrder(Iterator[Endpoint]):
         return next(self._order)
 
 
+class _RecordedBudget(RetryBudget):
+    """Writes what others spend of it."""
+
+    def __init__(self, tape: Tape, policy: RetryPolicy) -> None:
+        super().__init__(policy)
+        self._tape = tape
+
+    def spend(self, count: int, now: float) -> None:
+        """A gateway has made `count` repeats."""
+        self._tape.write(e.Spent(count, now))
+        super().spend(count, now)
+
+
 class RecordedDirector(Director):
     """Writes each call, and what came of it, to `tape`."""
 
@@ -86,6 +99,7 @@ class RecordedDirector(Director):
             state, timer=timer, retry=retry, limits=limits, observers=observers, rewriter=rewriter
         )
         self.tape = tape
+        self.budget = _RecordedBudget(tape, retry or RetryPolicy())
         self._inside = False  # a method of the director's own asks
 
     def open(self, head: RequestHead, now: float) -> Exchange:

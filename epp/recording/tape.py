@@ -14,7 +14,7 @@ __all__ = ["Tape"]
 
 _FULL_BYTES: Final = 1 << 16
 _LONGEST_S: Final = 1.0  # that an event waits for others
-_FIELDS: Final = EndpointMetrics.__slots__
+_FIELDS: Final = EndpointMetrics.__struct_fields__
 
 
 class Tape:

@@ -47,6 +47,8 @@ MEDIUM_BYTES: Final = 4096
 _DIGEST_BYTES: Final = 32
 _MAX_MEDIA: Final = 256
 _MAX_CHUNKS: Final = 65_536
+_CHUNK_BYTES: Final = 400
+_STEP_CHUNKS: Final = 8192  # of which each costs something, however short it is
 
 _NOTHING: Final = frozenset({b"", b"null", b"[]", b"{}", b'"'})
 
@@ -80,6 +82,11 @@ class PromptBytes:
         self.step_bytes = step_bytes
         self._chunks: list[bytes | Long] = []
         self._media = 0
+
+    @property
+    def cost_bytes(self) -> int:
+        """What writing the fields so far has cost beside their bytes, in bytes that take as long to read."""
+        return len(self._chunks) * _CHUNK_BYTES
 
     @property
     def is_full(self) -> bool:
@@ -153,7 +160,9 @@ class PromptBytes:
     def finish_steps(self) -> Generator[None, None, bytearray]:
         """The prompt, which grows in place: to join it at the end would be a long step."""
         prompt, turn_at = bytearray(), self.step_bytes
-        for chunk in self._chunks:
+        for number, chunk in enumerate(self._chunks, 1):
+            if number % _STEP_CHUNKS == 0:
+                yield
             for piece in (chunk,) if isinstance(chunk, bytes) else chunk.pieces():
                 prompt += piece
                 if not piece or len(prompt) >= turn_at:

@@ -20,12 +20,15 @@ from epp.request.schema import LongMessage, Message, TemplateBody
 from epp.request.types import Prompt
 
 __all__ = [
-    "LargeBatch", "LargeChat", "LargeMessages", "LargeResponses", "PromptSteps", "batch_steps", "chat_steps",
-    "messages_steps", "responses_steps",
+    "LargeBatch", "LargeChat", "LargeMessages", "LargeResponses", "PromptSteps",
+    "batch_steps", "chat_steps", "messages_steps", "responses_steps",
 ]  # fmt: skip
 
 PromptSteps = Generator[None, None, tuple[Prompt, ...]]
-_Write = Callable[[PromptBytes, Raw], None]
+_Write = Callable[[PromptBytes, Raw], Generator[None, None, None]]
+
+_WHOLE_BYTES: Final = 32_768  # a longer message is taken apart: it may have parts without number
+_STEP_PARTS: Final = 512
 
 _decode_message: Final = msgspec.json.Decoder(Message).decode
 _decode_long_message: Final = msgspec.json.Decoder(LongMessage).decode
@@ -83,7 +86,7 @@ def messages_steps(body: LargeMessages, step_bytes: int) -> PromptSteps:
         return ()
     out = begin_prompt(body, step_bytes)
     if _says_something(system):
-        _write(out, Message("system"), system)
+        yield from _write(out, Message("system"), system)
     return (yield from _finish(out, messages, _write_message))
 
 
@@ -94,9 +97,9 @@ def responses_steps(body: LargeResponses, step_bytes: int) -> PromptSteps:
         return ()
     out = begin_prompt(body, step_bytes)
     if _says_something(instructions):
-        _write(out, Message("system"), instructions)
+        yield from _write(out, Message("system"), instructions)
     if isinstance(said, memoryview):
-        _write(out, Message("user"), said)
+        yield from _write(out, Message("user"), said)
     return (yield from _finish(out, said if isinstance(said, list) else (), _write_item))
 
 
@@ -108,27 +111,27 @@ def _conversation(body: TemplateBody, messages: Sequence[Raw], step_bytes: int) 
 
 def _finish(out: PromptBytes, messages: Iterable[Raw], write: _Write) -> PromptSteps:
     """The prompt after `messages`, of which about `step_bytes` are read in a step."""
-    read = 0
+    read, turn_at = 0, out.step_bytes
     for message in messages:
         if out.is_full:
             break
-        write(out, message)
+        yield from write(out, message)
         read += len(message)
-        if read > out.step_bytes:
-            read = 0
+        if read + out.cost_bytes > turn_at:
+            turn_at = read + out.cost_bytes + out.step_bytes
             yield
     return (Prompt((yield from out.finish_steps())),)
 
 
-def _write_message(out: PromptBytes, raw: Raw) -> None:
-    if len(raw) <= out.step_bytes:
+def _write_message(out: PromptBytes, raw: Raw) -> Generator[None, None, None]:
+    if len(raw) <= min(out.step_bytes, _WHOLE_BYTES):
         write_message(out, _decode_message(raw))
     else:
         message = _decode_long_message(raw)
-        _write(out, _without_content(message), _content(message.content), message.tool_calls)
+        yield from _write(out, _without_content(message), _content(message.content), message.tool_calls)
 
 
-def _write_item(out: PromptBytes, raw: Raw) -> None:
+def _write_item(out: PromptBytes, raw: Raw) -> Generator[None, None, None]:
     """A message, or anything else as a part under an empty role."""
     try:
         message = _decode_long_message(raw)
@@ -136,9 +139,9 @@ def _write_item(out: PromptBytes, raw: Raw) -> None:
     except msgspec.ValidationError:
         message, content = LongMessage(), None
     if message.role is None:
-        _write(out, Message(""), [raw])
+        yield from _write(out, Message(""), [raw])
     else:
-        _write(out, _without_content(message), content, message.tool_calls)
+        yield from _write(out, _without_content(message), content, message.tool_calls)
 
 
 def _without_content(message: LongMessage) -> Message:
@@ -153,13 +156,16 @@ def _without_content(message: LongMessage) -> Message:
 
 def _write(
     out: PromptBytes, head: Message, content: memoryview | list[Raw] | None, tool_calls: Raw | None = None
-) -> None:
+) -> Generator[None, None, None]:
     """A message, of which the JSON of a text is given."""
     write_message(out, head)
     if isinstance(content, memoryview):
         out.text_json(content)
     elif content:
-        write_parts(out, content)
+        for start in range(0, len(content), _STEP_PARTS):
+            if start:
+                yield
+            write_parts(out, content[start : start + _STEP_PARTS])
     if tool_calls:
         out.value("tool_calls", tool_calls)
 

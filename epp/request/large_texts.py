@@ -1,6 +1,7 @@
 """Prompts of texts or token ids in bodies that are read in steps: those of `epp.request.texts`."""
 
 import re
+from array import array
 from collections.abc import Generator, Sequence
 from typing import Final
 
@@ -10,16 +11,18 @@ from msgspec import Raw
 from epp.request.canonical import PromptBytes
 from epp.request.large_conversations import LargeChat, PromptSteps, chat_steps
 from epp.request.long_json import is_list, is_string, list_of, says_nothing, string_or_none
-from epp.request.schema import Envelope, GenerateBody, TokenId
-from epp.request.texts import MAX_PROMPTS, generate_prompts, ids_prompt
+from epp.request.schema import Envelope, TokenId
+from epp.request.texts import MAX_PROMPTS, ids_prompt
 from epp.request.types import Prompt
 
 __all__ = [
-    "LargeCompletions", "LargeInput", "LargePairs", "LargeTokenize", "completions_steps", "generate_steps",
-    "input_steps", "pairs_steps", "tokenize_steps",
+    "LargeCompletions", "LargeGenerate", "LargeInput", "LargePairs", "LargeTokenize", "completions_steps",
+    "generate_steps", "input_steps", "pairs_steps", "tokenize_steps",
 ]  # fmt: skip
 
 _decode_ids: Final = msgspec.json.Decoder(list[TokenId]).decode
+_STEP_IDS: Final = 131_072
+_ELEMENT_BYTES: Final = 1024  # what reading a text costs beside its bytes: a microsecond or so
 _EMPTY: Final = 2  # bytes of ""
 _LIST_OF_IDS: Final = re.compile(rb"\[\s*[-0-9]")
 
@@ -42,6 +45,13 @@ class LargeInput(LargeChat, gc=False):
     input: Raw = Raw()
 
 
+class LargeGenerate(Envelope, gc=False):
+    """As `GenerateBody`."""
+
+    token_ids: Raw = Raw()
+    features: Raw = Raw()
+
+
 class LargePairs(Envelope, gc=False):
     """As `PairsBody`."""
 
@@ -59,11 +69,14 @@ def completions_steps(body: LargeCompletions, step_bytes: int) -> PromptSteps:
     return (yield from _texts(body, body.prompt, step_bytes))
 
 
-def generate_steps(body: GenerateBody, step_bytes: int) -> PromptSteps:
-    """Token ids, of which no body shows more than a million: one step."""
-    del step_bytes
-    yield from ()
-    return generate_prompts(body)
+def generate_steps(body: LargeGenerate, step_bytes: int) -> PromptSteps:
+    """The token ids; none with images."""
+    if says_nothing(body.token_ids):
+        return ()
+    if not is_list(memoryview(body.token_ids)):
+        raise msgspec.ValidationError("Expected `array`")
+    ids = yield from _ids(memoryview(body.token_ids), min(step_bytes, _STEP_IDS))
+    return (ids_prompt(ids),) if ids and says_nothing(body.features) else ()
 
 
 def tokenize_steps(body: LargeTokenize, step_bytes: int) -> PromptSteps:
@@ -91,7 +104,7 @@ def pairs_steps(body: LargePairs, step_bytes: int) -> PromptSteps:
         out.text_json(one)
         out.text_json(other)
         prompts.append(Prompt((yield from out.finish_steps())))
-        read += len(one) + len(other)
+        read += len(one) + len(other) + _ELEMENT_BYTES
         if read > step_bytes:
             read = 0
             yield
@@ -129,7 +142,7 @@ def _texts(body: Envelope, raw: Raw, step_bytes: int) -> PromptSteps:
         prompt = yield from _prompt(body, text, step_bytes)
         if prompt is not None:
             prompts.append(prompt)
-        read += len(text)
+        read += len(text) + _ELEMENT_BYTES
         if read > step_bytes:
             read = 0
             yield
@@ -146,10 +159,42 @@ def _elements(raw: Raw) -> Sequence[memoryview]:
     return [memoryview(text) for text in list_of(raw)]
 
 
+def _ids(raw: memoryview, step_bytes: int) -> Generator[None, None, "array[int]"]:
+    """Token ids, of which about `step_bytes` of JSON are read in a step.
+
+    Raises:
+        ValidationError: it is something else.
+    """
+    if len(raw) <= step_bytes:
+        return array("I", _decode_ids(raw))
+    ids = array("I")
+    start, end = 1, len(raw) - 1
+    while start < end:
+        piece = _up_to_comma(raw[start:end], step_bytes)
+        try:
+            ids.extend(array("I", _decode_ids(b"[%b]" % piece)))
+        except msgspec.DecodeError:  # cut within something that holds commas
+            raise msgspec.ValidationError("Expected `int`") from None
+        start += len(piece) + 1
+        yield
+    return ids
+
+
+def _up_to_comma(raw: memoryview, size: int) -> bytes:
+    """About `size` bytes of the beginning, up to a comma or to the end."""
+    while size < len(raw):
+        piece = bytes(raw[:size])
+        comma = piece.rfind(b",")
+        if comma >= 0:
+            return piece[:comma]
+        size *= 2
+    return bytes(raw)
+
+
 def _prompt(body: Envelope, text: memoryview, step_bytes: int) -> Generator[None, None, Prompt | None]:
     """None: an empty one shows nothing."""
     if not is_string(text):
-        ids = _decode_ids(text)
+        ids = yield from _ids(text, min(step_bytes, _STEP_IDS))
         return ids_prompt(ids) if ids else None
     if len(text) == _EMPTY:
         return None

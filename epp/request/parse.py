@@ -17,13 +17,16 @@ from epp.request.schema import Envelope
 from epp.request.steps import result_of
 from epp.request.types import Api, Body, InferenceRequest, Prompt
 
-__all__ = ["checked_model", "parse_request", "parse_steps"]
+__all__ = ["checked_model", "is_manifold", "parse_request", "parse_steps"]
 
 _BOM: Final = b"\xef\xbb\xbf"
 _MAX_REPAIRED_BYTES: Final = 1_000_000  # a repaired body is decoded whole; no large one is repaired
 _MAX_MODEL_CHARACTERS: Final = 1024  # names are remembered, logged and used as labels
 _MAX_ID_CHARACTERS: Final = 256
 _NOT_GIVEN: Final = frozenset({b"", b"null"})
+_MANIFOLD_BYTES: Final = 131_072
+_MANY_OBJECTS: Final = 1000
+_MANY_COMMAS: Final = 16_000  # of token ids: a megabyte of text has fewer
 _MAX_ELEMENTS: Final = 1_000_000  # of lists and objects: this bounds the memory of what is decoded
 
 _decode_envelope = msgspec.json.Decoder(Envelope).decode
@@ -53,12 +56,23 @@ def parse_request(api: Api, body: Body) -> InferenceRequest:
         raise _refusal(body, error) from None
 
 
+def is_manifold(body: Body) -> bool:
+    """Whether `body`, though it is not large, may have so many elements that it should be read in steps.
+
+    One with lone surrogates is not: it is repaired, which is one step.
+    """
+    if not _MANIFOLD_BYTES < len(body) <= LARGE_BYTES:
+        return False
+    many = body.count(b"},") > _MANY_OBJECTS or body.count(b",") > _MANY_COMMAS
+    return many and b"\\ud" not in body.lower()
+
+
 def parse_steps(
     api: Api, body: Body, step_bytes: int = LARGE_BYTES
 ) -> Generator[None, None, InferenceRequest]:
-    """`parse_request`, which yields between its steps if `body` is larger than `step_bytes`."""
+    """`parse_request`, which yields between its steps if `body` is larger than `step_bytes`, or manifold."""
     reader = READERS.get(api)
-    if reader is None or len(body) <= step_bytes:
+    if reader is None or (len(body) <= step_bytes and not is_manifold(body)):
         return parse_request(api, body)
     yield from _refuse_impossible_steps(body, step_bytes)
     try:

@@ -21,6 +21,7 @@ from epp.request.large_conversations import (
 )
 from epp.request.large_texts import (
     LargeCompletions,
+    LargeGenerate,
     LargeInput,
     LargePairs,
     LargeTokenize,
@@ -83,7 +84,7 @@ _RESPONSES: Final = _reader(ResponsesBody, responses_prompts, LargeResponses, re
 _MESSAGES: Final = _reader(MessagesBody, messages_prompts, LargeMessages, messages_steps)
 _INPUT: Final = _reader(InputBody, input_prompts, LargeInput, input_steps)
 _PAIRS: Final = _reader(PairsBody, pairs_prompts, LargePairs, pairs_steps)
-_GENERATE: Final = _reader(GenerateBody, generate_prompts, GenerateBody, generate_steps)
+_GENERATE: Final = _reader(GenerateBody, generate_prompts, LargeGenerate, generate_steps)
 _TOKENIZE: Final = _reader(TokenizeBody, tokenize_prompts, LargeTokenize, tokenize_steps)
 
 READERS: Final = MappingProxyType(

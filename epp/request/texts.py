@@ -1,6 +1,7 @@
 """Prompts of the APIs that take texts or token ids without a chat template."""
 
 from array import array
+from collections.abc import Sequence
 from typing import Any, Final
 
 from epp.request.canonical import PromptBytes
@@ -77,7 +78,7 @@ def _prompt(arguments: bytes, item: str | list[int]) -> Prompt:
     return ids_prompt(item)
 
 
-def ids_prompt(ids: list[int]) -> Prompt:
+def ids_prompt(ids: Sequence[int]) -> Prompt:
     """Token ids stand alone, four bytes each."""
     return Prompt(array("I", ids).tobytes(), token_ids=True)
 

@@ -1,16 +1,24 @@
 """How much an engine's tiers hold, and in which units, from its page."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from typing import Final
+
+import msgspec
 
 from epp.scrape.engines import Engine, Selector
 from epp.scrape.samples import Samples
 
-__all__ = ["Capacity", "read_capacity"]
+__all__ = ["Capacity", "CapacityReader", "read_capacity"]
+
+_VLLM_INFO: Final = (
+    "vllm:cache_config_info",
+    "vllm:kv_offload_config_info",
+    "vllm:simple_kv_offload_info",
+)
+_KNOWN_CONFIGURATIONS: Final = 1024
 
 
-@dataclass(frozen=True, slots=True)
-class Capacity:
+class Capacity(msgspec.Struct, frozen=True):
     """Of one data-parallel engine; None: the page does not say."""
 
     block_tokens: int | None = None
@@ -19,6 +27,29 @@ class Capacity:
     gpu_capacity_tokens: int | None = None
     cpu_capacity_tokens: int | None = None
     prefix_caching: bool | None = None
+
+
+class CapacityReader:
+    """`read_capacity`, which reads a vLLM's configuration once: its labels do not change while it runs."""
+
+    __slots__ = ("_known",)
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[int, tuple[int, ...]], tuple[list[Mapping[str, str]], Capacity]] = {}
+
+    def read(self, samples: Samples, engine: Engine, engines: int) -> Capacity:
+        """Capacities of one of `engines` data-parallel engines."""
+        if engine.name != "vllm":
+            return read_capacity(samples, engine, engines)
+        labels = [found for name in _VLLM_INFO for found in samples.labels(name)]
+        # Label sets that came before are the same objects again; an entry holds its own, so ids stay theirs.
+        key = engines, tuple(map(id, labels))
+        known = self._known.get(key)
+        if known is None:
+            if len(self._known) >= _KNOWN_CONFIGURATIONS:
+                self._known.clear()
+            known = self._known[key] = labels, _read_vllm(samples, engines)
+        return known[1]
 
 
 def read_capacity(samples: Samples, engine: Engine, engines: int) -> Capacity:

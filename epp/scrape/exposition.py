@@ -5,8 +5,9 @@ lines, and only they are parsed in full. Format: the Prometheus text exposition 
 timestamps are tolerated.
 """
 
+import os.path
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 __all__ = ["PageError", "Sample", "SampleFinder"]
@@ -39,10 +40,12 @@ class SampleFinder:
     It remembers label blocks, since they are the same from scrape to scrape and from metric to metric.
     """
 
-    __slots__ = ("_known", "_wanted")
+    __slots__ = ("_known", "_names", "_wanted")
 
     def __init__(self, names: Iterable[str]) -> None:
-        self._wanted = re.compile(b"\n(%b)([{ \t][^\n]*)" % _alternatives(names))
+        names = sorted(set(names))
+        self._wanted = re.compile(b"\n(%b)([{ \t][^\n]*)" % _alternatives(names).encode())
+        self._names = {name.encode(): name for name in names}
         self._known: dict[bytes, Mapping[str, str]] = {}
 
     def find(self, page: bytes) -> dict[str, list[Sample]]:
@@ -55,19 +58,16 @@ class SampleFinder:
             page = page.replace(b"\r\n", b"\n")
         _check_ends(page)
         found: dict[str, list[Sample]] = {}
+        known = self._known
         for name, rest in self._wanted.findall(b"\n" + page):
-            found.setdefault(name.decode(), []).append(self._parse(name, rest))
-        return found
-
-    def _parse(self, name: bytes, rest: bytes) -> Sample:
-        block, _, number = rest.rpartition(b"} ")
-        labels = self._known.get(block)
-        if labels is not None:
+            block, _, number = rest.rpartition(b"} ")
+            labels = known.get(block)
             try:
-                return Sample(labels, float(number))
+                sample = Sample(labels, float(number)) if labels is not None else None
             except ValueError:
-                pass  # a timestamp follows, or it is wrong: the full grammar decides
-        return self._parse_in_full(name, rest, block)
+                sample = None  # a timestamp follows, or it is wrong: the full grammar decides
+            found.setdefault(self._names[name], []).append(sample or self._parse_in_full(name, rest, block))
+        return found
 
     def _parse_in_full(self, name: bytes, rest: bytes, block: bytes) -> Sample:
         match = _REST.fullmatch(rest)
@@ -85,17 +85,18 @@ class SampleFinder:
         return Sample(labels, value)
 
 
-def _alternatives(names: Iterable[str]) -> bytes:
-    """One expression for all names, in which a common beginning up to `:` or `_` stands once.
+def _alternatives(names: Sequence[str]) -> str:
+    """One expression for all names, in which every common beginning stands once.
 
-    Each alternative is tried at each of 800 lines: without grouping this costs three times as much.
+    Each alternative is tried at each of 800 lines: without this it costs three times as much.
     """
-    groups: dict[str, list[str]] = {}
+    common = os.path.commonprefix(names)  # noqa: RUF071  characters are what is meant
+    by_next: dict[str, list[str]] = {}
     for name in names:
-        length = 1 + min((i for i in (name.find(":"), name.find("_")) if i >= 0), default=-1)
-        groups.setdefault(name[:length], []).append(re.escape(name[length:]))
-    parts = [f"{re.escape(head)}(?:{'|'.join(tails)})" for head, tails in groups.items()]
-    return "|".join(parts).encode()
+        by_next.setdefault(name[len(common) : len(common) + 1], []).append(name[len(common) :])
+    longer = [_alternatives(tails) for first, tails in by_next.items() if first]
+    rest = f"(?:{'|'.join(longer)})" if longer else ""
+    return re.escape(common) + (rest + "?" if rest and "" in by_next else rest)
 
 
 def _check_ends(page: bytes) -> None:

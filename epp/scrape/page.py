@@ -5,8 +5,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+import msgspec
+
 from epp.endpoints.types import EndpointMetrics, ModelLoad
-from epp.scrape.capacity import read_capacity
+from epp.scrape.capacity import CapacityReader
 from epp.scrape.engines import ENGINES, Engine, Selector
 from epp.scrape.exposition import PageError, SampleFinder
 from epp.scrape.samples import EngineKey, Samples
@@ -40,8 +42,7 @@ class CoreNames:
 _NO_NAMES: Final = CoreNames()
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
+class Page(msgspec.Struct, frozen=True):
     """What a page says. `rejected`: fields of `metrics` that are None because a sample cannot be true."""
 
     metrics: EndpointMetrics
@@ -51,12 +52,13 @@ class Page:
 class PageReader:
     """Reads pages; one serves all endpoints."""
 
-    __slots__ = ("_engines", "_finder", "_unknown")
+    __slots__ = ("_capacities", "_engines", "_finder", "_unknown")
 
     def __init__(self, names: CoreNames = _NO_NAMES) -> None:
         self._engines = tuple((engine.names(), names.before(engine)) for engine in ENGINES)
         self._unknown = names.before(Engine("", (), (), ()))
         wanted = {_PROCESS_START.name, *self._unknown.names()}
+        self._capacities = CapacityReader()
         self._finder = SampleFinder(sorted(wanted.union(*(names for names, _ in self._engines))))
 
     def read(self, page: bytes) -> Page:
@@ -68,17 +70,17 @@ class PageReader:
         found = self._finder.find(page)
         engine = next((e for names, e in self._engines if not names.isdisjoint(found)), self._unknown)
         samples = Samples(found)
-        metrics = _read(samples, engine)
+        metrics = _read(samples, engine, self._capacities)
         return Page(metrics, frozenset(samples.rejected))
 
 
-def _read(samples: Samples, engine: Engine) -> EndpointMetrics:
+def _read(samples: Samples, engine: Engine, capacities: CapacityReader) -> EndpointMetrics:
     waiting = samples.by_engine("waiting", engine.waiting)
     running = samples.by_engine("running", engine.running)
     kv_usage = samples.by_engine("kv_usage", engine.kv_usage, most=1.0)
     keys = {*waiting, *running, *kv_usage}
     engines = len({key.rank for key in keys})
-    capacity = read_capacity(samples, engine, max(1, engines))
+    capacity = capacities.read(samples, engine, max(1, engines))
     awake = samples.by_engine("awake", (_AWAKE,)).values()
     running_adapters, waiting_adapters, max_adapters = _adapters(samples)
     return EndpointMetrics(

@@ -41,9 +41,10 @@ class Samples:
 
     def first(self, selectors: Iterable[Selector]) -> Sequence[Sample]:
         """The samples of the first selector that the page has any of."""
-        for name, wanted in ((s.name, s.labels) for s in selectors):
-            samples = self._found.get(name, ())
-            if wanted:
+        for selector in selectors:
+            samples = self._found.get(selector.name)
+            if samples and selector.labels:
+                wanted = selector.labels
                 samples = [s for s in samples if all(s.labels.get(key) == value for key, value in wanted)]
             if samples:
                 return samples
@@ -80,10 +81,11 @@ class Samples:
 
     def usable(self, field: str, samples: Sequence[Sample], most: float = _LARGEST) -> Sequence[Sample]:
         """The samples, or none at all when one of them cannot be true: a part of a sum would mislead."""
-        if all(0 <= sample.value <= most for sample in samples):
-            return samples
-        self.rejected.add(field)
-        return ()
+        for _, value in samples:
+            if not 0 <= value <= most:
+                self.rejected.add(field)
+                return ()
+        return samples
 
 
 def _key(labels: Mapping[str, str]) -> EngineKey:

@@ -1,9 +1,10 @@
 """Asks every endpoint for its metrics page, again and again."""
 
-import dataclasses
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Protocol
+
+import msgspec
 
 from epp.clock import Clock
 from epp.endpoints.types import Endpoint, EndpointMetrics
@@ -184,4 +185,4 @@ def _with_stand_ins(page: Page, memory: _Memory, now: float, stale_s: float) -> 
     read_at = {name: memory.stood_in.get(name, memory.read_at) for name in page.rejected}
     memory.stood_in = {name: at for name, at in read_at.items() if now - at <= stale_s}
     values = {name: getattr(previous, name) for name in memory.stood_in}
-    return dataclasses.replace(page.metrics, **values)
+    return msgspec.structs.replace(page.metrics, **values)

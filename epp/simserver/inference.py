@@ -85,10 +85,20 @@ class InferenceService:
 
     async def parsed(self, exchange: Exchange, parse: Callable[[], Generation]) -> Generation:
         """What the body asks for, unless it is refused; raises ApiError."""
+        arrived_s = self._core.runner.now()
         long = len(exchange.body) > LONG_BODY_BYTES
         request = await asyncio.to_thread(parse) if long else parse()
+        await self._on_the_way(request, arrived_s)
         self._check_admission(request)
         return request
+
+    async def _on_the_way(self, request: Generation, arrived_s: float) -> None:
+        """Wait until a real server's front end would be through with it."""
+        settings, runner = self._core.settings, self._core.runner
+        api_s = settings.api_s + settings.api_token_s * sum(map(len, request.prompts))
+        left_s = arrived_s + api_s - runner.now()
+        if left_s > 0:
+            await asyncio.sleep(left_s / settings.time_scale)
 
     def _check_admission(self, request: Generation) -> None:
         """Refuse what cannot be queued: while draining, asleep or dead, or above `--max-num-queued-reqs`."""

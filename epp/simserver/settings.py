@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from epp.engine import EngineConfig, LinearLatency
+from epp.engine import EngineConfig, LatencyProfile, LinearLatency
 
 __all__ = ["DEFAULT_MODEL", "SimSettings"]
 
@@ -30,6 +30,11 @@ class SimSettings:
         time_scale: model seconds in one real second.
         stream_interval: tokens in one chunk of a stream.
         latency: how long steps and transfers take.
+        kv_bytes_per_token: keys and values of a token on one GPU: what transfers move.
+        cpu_unit_blocks: a hit in the CPU tier ends at a multiple of so many blocks.
+        cpu_synchronous: transfers from the CPU tier are part of a step.
+        api_s, api_token_s: model seconds from a request's arrival to the engine's queue, once and for each
+            prompt token; what reading it really takes is part of them.
         answer_tokens: shortest and longest answer that ends by itself.
         shutdown_timeout_s: how long requests in flight may go on after SIGTERM; 0 cuts them.
         keep_alive_s: how long an idle connection stays open.
@@ -55,7 +60,12 @@ class SimSettings:
     max_num_queued_reqs: int | None = None
     time_scale: float = 1.0
     stream_interval: int = 1
-    latency: LinearLatency = field(default_factory=LinearLatency)
+    latency: LatencyProfile = field(default_factory=LinearLatency)
+    kv_bytes_per_token: int = 131_072
+    cpu_unit_blocks: int = 1
+    cpu_synchronous: bool = False
+    api_s: float = 0.0
+    api_token_s: float = 0.0
     answer_tokens: tuple[int, int] = (64, 320)
     shutdown_timeout_s: float = 0.0
     keep_alive_s: float = 5.0
@@ -75,6 +85,8 @@ class SimSettings:
             )
         if self.time_scale <= 0:
             raise ValueError(f"time_scale must be positive, got {self.time_scale}")
+        if self.api_s < 0 or self.api_token_s < 0:
+            raise ValueError(f"api times must not be negative, got {self.api_s} and {self.api_token_s}")
         if self.stream_interval < 1:
             raise ValueError(f"stream_interval must be at least 1, got {self.stream_interval}")
         if not 1 <= self.answer_tokens[0] <= self.answer_tokens[1]:
@@ -95,4 +107,7 @@ class SimSettings:
             block_tokens=self.block_size,
             max_num_seqs=self.max_num_seqs,
             max_num_batched_tokens=self.max_num_batched_tokens,
+            kv_bytes_per_token=self.kv_bytes_per_token,
+            cpu_unit_blocks=self.cpu_unit_blocks,
+            cpu_synchronous=self.cpu_synchronous,
         )

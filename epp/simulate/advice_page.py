@@ -2,7 +2,7 @@
 
 import html
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Final
 
@@ -17,11 +17,11 @@ _GATE: Final = (
     "its P99 is above 92 %. Below, nothing that is needed is evicted, and the advice stands."
 )
 
-Chart = Sequence[tuple[float, float]]
+Chart = Mapping[Offload, Sequence[tuple[float, float]]]
 
 
 def as_markdown(advice: Advice, chart: Chart, settings: Sequence[str]) -> str:
-    """One page. `chart` is (reuse ratio, gain of native offload)."""
+    """One page. `chart` is by tier (reuse ratio, gain)."""
     reuse = advice.reuse
     against = "the best tier" if advice.choice is Offload.NONE else "no tier"
     lines = [
@@ -57,12 +57,13 @@ def as_markdown(advice: Advice, chart: Chart, settings: Sequence[str]) -> str:
 
 
 def _break_even(chart: Chart) -> list[str]:
-    if not chart:
-        return []
-    points = ", ".join(f"R {ratio:.2f}: {gain:+.1%}" for ratio, gain in chart)
-    pays = [ratio for ratio, gain in chart if gain > 0]
-    said = f"pays from about R = {min(pays):.2f} on" if pays else "does not pay at any R that was tried"
-    return [f"Break-even: native offload {said} (GPU tiers scaled; {points})."]
+    lines = []
+    for tier, found in chart.items():
+        points = ", ".join(f"R {ratio:.2f}: {gain:+.1%}" for ratio, gain in found)
+        pays = [ratio for ratio, gain in found if gain > 0]
+        said = f"pays from about R = {min(pays):.2f} on" if pays else "does not pay at any R that was tried"
+        lines.append(f"Break-even: {tier} {said} (GPU tiers scaled; {points}).")
+    return lines
 
 
 def as_json(advice: Advice, chart: Chart, settings: Sequence[str]) -> str:
@@ -70,7 +71,9 @@ def as_json(advice: Advice, chart: Chart, settings: Sequence[str]) -> str:
     shown = asdict(advice)
     for option, told in zip(shown["options"], advice.options, strict=True):
         option["gain"] = round(told.gain, 6)
-    shown["break_even"] = [{"ratio": ratio, "gain": gain} for ratio, gain in chart]
+    shown["break_even"] = {
+        tier: [{"ratio": ratio, "gain": gain} for ratio, gain in points] for tier, points in chart.items()
+    }
     shown["settings"] = list(settings)
     shown["gate"] = _GATE
     return json.dumps(shown, indent=2) + "\n"
@@ -78,9 +81,8 @@ def as_json(advice: Advice, chart: Chart, settings: Sequence[str]) -> str:
 
 def as_html(advice: Advice, chart: Chart, settings: Sequence[str]) -> str:
     """The page with the chart drawn."""
-    figure = (
-        plot("Gain of native offload by R (reusable prompt KV / GPU tiers)", {"gain": chart}) if chart else ""
-    )
+    lines = {tier.value: points for tier, points in chart.items()}
+    figure = plot("Gain by R (reusable prompt KV / GPU tiers)", lines) if lines else ""
     text = html.escape(as_markdown(advice, chart, settings))
     return (
         '<!doctype html><html lang="en"><meta charset="utf-8"><title>epp advise</title>'

@@ -12,6 +12,7 @@ GIB: Final = float(1 << 30)
 _PAGE_BYTES: Final = 4_096  # vLLM rounds a block of the CPU tier up to whole pages
 _ACTIVATIONS: Final = 0.04  # of GPU memory: activations, graphs and the runtime, while profiling
 _TOLERANCE: Final = 0.05
+_LMCACHE: Final = '{"kv_connector": "LMCacheConnectorV1", "kv_role": "kv_both"}'
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,5 +170,6 @@ def _settings(gpu_blocks: int, given: Given, cpu_blocks: int | None, cpu_block_b
             f"CPU {view}: lruCapacityPerServer: {cpu_blocks} (engine blocks of {given.block_tokens} tokens)",
             f"vLLM native offload: --kv-offloading-backend native --kv-offloading-size {gib:.1f}",
             f"LMCache: LMCACHE_MAX_LOCAL_CPU_SIZE={gib / given.tp:.1f} (GiB, for each of {given.tp} ranks)",
+            f"LMCache: --kv-transfer-config '{_LMCACHE}'",
         ]
     return tuple(lines)

@@ -87,10 +87,13 @@ def _load(outcome: Outcome) -> dict[str, Points]:
 
 
 def plot(caption: str, series: Mapping[str, Points]) -> str:
-    """One figure: lines by name over a shared pair of axes that begin at zero."""
+    """One figure: lines by name over a shared pair of axes that begin at zero, or below where values are."""
     right = max((x for points in series.values() for x, _ in points), default=1.0) or 1.0
-    top = max((y for points in series.values() for _, y in points), default=1.0) or 1.0
-    lines = [_line(points, right, top, _COLOURS[n % 8]) for n, points in enumerate(series.values())]
+    values = [y for points in series.values() for _, y in points]
+    bottom = min(0.0, *values, 0.0)
+    top = max(0.0, *values, 0.0) or (0.0 if bottom else 1.0)
+    raised = [[(x, y - bottom) for x, y in points] for points in series.values()]
+    lines = [_line(points, right, top - bottom, _COLOURS[n % 8]) for n, points in enumerate(raised)]
     legend = [
         f'<text x="{_MARGIN + 8}" y="{16 + 14 * n}" style="fill:{_COLOURS[n % 8]}">{html.escape(name)}</text>'
         for n, name in enumerate(series)
@@ -99,11 +102,21 @@ def plot(caption: str, series: Mapping[str, Points]) -> str:
         f'<path d="M{_MARGIN} 8V{_HEIGHT - 24}H{_WIDTH - 8}" fill="none" stroke="#888"/>'
         f'<text x="4" y="16">{top:.3g}</text><text x="{_WIDTH - 60}" y="{_HEIGHT - 6}">{right:.4g}</text>'
         f'<text x="{_MARGIN}" y="{_HEIGHT - 6}">0</text>'
+        + (f'<text x="4" y="{_HEIGHT - 24}">{bottom:.3g}</text>' if bottom else "")
+        + _zero(bottom, top)
     )
     return (
         f"<figure><figcaption>{html.escape(caption)}</figcaption>"
         f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img">{axes}{"".join(lines + legend)}</svg></figure>'
     )
+
+
+def _zero(bottom: float, top: float) -> str:
+    """The line of nothing gained and nothing lost, where values lie on both sides."""
+    if not bottom or top <= 0:
+        return ""
+    y = _HEIGHT - 24 + bottom / (top - bottom) * (_HEIGHT - 32)
+    return f'<path d="M{_MARGIN} {y:.1f}H{_WIDTH - 8}" stroke="#ccc" stroke-dasharray="4"/>'
 
 
 def _line(points: Points, right: float, top: float, colour: str) -> str:

@@ -25,8 +25,9 @@ from epp.errors import ConfigError, ConfigProblem
 from epp.simulate.conversations import Conversations
 from epp.simulate.events import Event, EventKind
 from epp.simulate.fleet import Fleet, Offload
+from epp.simulate.recorded_trace import is_recording, read_recording
 from epp.simulate.shared_prefix import SharedPrefix, Stage, closed_loop, ladder
-from epp.simulate.traces import TraceOptions, read_trace
+from epp.simulate.traces import TraceOptions, play, read_trace
 from epp.simulate.workload import Workload
 
 __all__ = [
@@ -318,7 +319,7 @@ def workload_of(told: WorkloadFile, seed: int) -> Workload:
     try:
         if isinstance(told, TraceFile):
             options = TraceOptions(told.speed, told.limit, told.max_prompt_tokens, told.block_tokens)
-            return read_trace(Path(told.file), options)
+            return _trace(Path(told.file), options)
         if isinstance(told, ConversationsFile):
             fields = msgspec.structs.asdict(told)
             return Conversations(**fields, seed=seed)
@@ -327,6 +328,12 @@ def workload_of(told: WorkloadFile, seed: int) -> Workload:
         raise _fail("workload.file", f"{error.filename}: {error.strerror}", "name a readable file") from None
     except ValueError as error:
         raise _fail("workload", _in_camel_case(str(error))) from None
+
+
+def _trace(path: Path, options: TraceOptions) -> Workload:
+    if is_recording(path):
+        return play(read_recording(path), path.name, options)
+    return read_trace(path, options)
 
 
 def _shared_prefix(told: SharedPrefixFile, seed: int) -> Workload:

@@ -34,7 +34,7 @@ __all__ = ["Difference", "Replay", "ReplayError", "recorded_configs"]
 
 _MOST_DIFFERENCES: Final = 20
 _MOST_ENDED: Final = 1_000  # requests: a late word about one that has ended may follow
-_FIELDS: Final = EndpointMetrics.__slots__
+_FIELDS: Final = EndpointMetrics.__struct_fields__
 _WHERE: Final = ("endpoint", "error", "following")
 
 
@@ -97,9 +97,10 @@ class Replay:
             e.Scheduled: self._scheduled, e.LookedOn: self._looked_on, e.Committed: self._committed,
             e.Served: self._served, e.Failed: self._failed, e.ResponseHead: self._response_head,
             e.Stored: self._stored, e.FirstByte: self._first_byte, e.Ended: self._ended,
-            e.Unseen: self._unseen, e.Endpoints: self._endpoints, e.Metrics: self._scraped,
-            e.ScrapeFailed: self._scrape_failed, e.Models: self._models, e.CacheLost: self._cache_lost,
-            e.TokenRatio: self._token_ratio, e.Tick: self._tick, e.Configured: self._configured,
+            e.Unseen: self._unseen, e.Spent: self._spent, e.Endpoints: self._endpoints,
+            e.Metrics: self._scraped, e.ScrapeFailed: self._scrape_failed, e.Models: self._models,
+            e.CacheLost: self._cache_lost, e.TokenRatio: self._token_ratio, e.Tick: self._tick,
+            e.Configured: self._configured,
         }  # fmt: skip
 
     def apply(self, event: e.Event) -> None:
@@ -224,6 +225,9 @@ class Replay:
     def _unseen(self, event: e.Unseen) -> None:
         self._director.on_unobserved(self._exchanges[event.number], event.now)
         self._forget_old(event.number)
+
+    def _spent(self, event: e.Spent) -> None:
+        self._director.budget.spend(event.count, event.now)
 
     def _forget_old(self, ended: int) -> None:
         """Keep those under way, and the last that have ended, which move to the end."""

@@ -53,9 +53,10 @@ class Workload(Protocol):
 
 
 class OpenLoop:
-    """Requests that come at their times, whatever the fleet does."""
+    """Requests that come at their times, whatever the fleet does; `note` is what to know of them."""
 
     def __init__(self, arrivals: Sequence[tuple[float, SimRequest]]) -> None:
+        self.note = ""
         self._arrivals = arrivals
         self.total = len(arrivals)
 

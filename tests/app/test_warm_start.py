@@ -89,6 +89,19 @@ async def test_what_was_saved_is_taken_over_once_the_endpoint_has_been_scraped(s
     assert (report.entries, report.age_s, report.loads["used"]) == (20, 0.0, 1)
 
 
+async def test_a_router_that_must_start_cold_saves_and_takes_nothing_over(stage):
+    await saved_and_restarted(stage)
+    cold = WarmStart(stage.settings, lambda: stage.pool.core, stage.clock, takes_over=False)
+    await cold.start()
+    stage.scrape()
+    await stage.turns(cold)
+    await cold.save()
+
+    assert stage.blocks == [0, 0]
+    report = cold.report()
+    assert (sum(report.loads.values()), report.saves["ok"]) == (0, 1)
+
+
 async def test_start_waits_a_moment_for_endpoints_that_are_there(stage, monkeypatch):
     monkeypatch.setattr(warm_start, "_FIRST_LOOK_S", 10.0)
     await saved_and_restarted(stage)

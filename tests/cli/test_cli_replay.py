@@ -51,8 +51,8 @@ def test_programs_get_json_and_the_decision_log(run, capsys, tmp_path):
     assert (shown["decisions"], shown["different"], shown["complete"]) == (10, 0, True)
     assert len(log) == 10
     assert [list(log[3]), log[3]["arrived_s"], len(log[3]["candidates"])] == [
-        ["request", "arrived_s", "first_token_s", "picked", "profile", "model", "adapter", "prompt_tokens",
-         "weight_sum", "candidates", "excluded"],
+        ["request", "arrived_s", "first_token_s", "picked", "profile", "requested_model", "model", "adapter",
+         "prompt_tokens", "weight_sum", "candidates", "excluded"],
         4.0,
         3,
     ]  # fmt: skip

@@ -22,10 +22,10 @@ def test_a_later_value_replaces_the_first():
     assert cache.get(key) == 2
 
 
-def test_the_65th_tuple_starts_the_cache_anew():
+def test_the_65th_tuple_takes_the_place_of_the_oldest():
     cache: IdentityCache[int] = IdentityCache()
     keys = [(n, "x") for n in range(65)]
     for n, key in enumerate(keys):
         cache.put(key, n)
 
-    assert [cache.get(key) for key in keys] == [None] * 64 + [64]
+    assert [cache.get(key) for key in keys] == [None, *range(1, 65)]

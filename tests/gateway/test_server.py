@@ -15,7 +15,7 @@ from epp.gateway.certificates import CertificateError, read_key_pair, self_signe
 from epp.gateway.messages import PICKER_SERVICE
 from epp.gateway.server import GatewayServer, Listeners
 from tests.e2e.kit import eventually
-from tests.gateway.stream import BODY, Stage
+from tests.gateway.stream import BODY, CODEC, Stage
 from tests.gateway.wire import M, request_body, request_headers, response_headers, told
 
 PROCESS = f"/{PICKER_SERVICE}/Process"
@@ -93,15 +93,15 @@ async def test_the_gateway_may_end_a_stream_at_any_time(serve):
         before_pick = process(channel)
         await before_pick.write(request_headers())
         await before_pick.done_writing()
-        first = await before_pick.code()
+        first = [await before_pick.read(), await before_pick.code()]
         after_pick, _ = await picked(channel)
         await after_pick.done_writing()
-        second = await after_pick.code()
+        second = [await after_pick.read(), await after_pick.code()]
         cancelled, _ = await picked(channel)
         cancelled.cancel()
         await eventually(lambda: len(stage.records) == 3)
 
-    assert (first, second) == (grpc.StatusCode.OK, grpc.StatusCode.OK)
+    assert first == second == [b"", grpc.StatusCode.OK]
     assert [r.reason for r in stage.records] == [
         EndReason.CLIENT_DISCONNECTED,
         EndReason.UNOBSERVED,
@@ -138,21 +138,32 @@ async def test_a_body_that_does_not_come_in_time_is_408(serve):
     assert code is grpc.StatusCode.OK
 
 
-async def test_the_time_for_the_body_does_not_cut_an_answer_that_is_being_written(serve):
-    stage = Stage(n=1, options={"limits": {"body_timeout_s": 0.05, "max_body_bytes": 64 << 20}})
-    server = await serve(stage)
-    body = b'{"model": "m", "prompt": "%s"}' % (b"x" * (8 << 20))
+class SlowGateway:
+    """A stream that has all of a request, and takes each answer after the time for the body is over."""
 
-    async with channel_to(server.port) as channel:
-        call = process(channel)
-        await call.write(request_headers())
-        await call.write(request_body(body, end=True))
-        await asyncio.sleep(0.2)  # the picker has more to write than fits on its way
-        answers = [told(await call.read()) for _ in range(1 + -(-len(body) // 62_000))]
+    def __init__(self, *messages):
+        self.messages = [CODEC.decode(message) for message in messages]
+        self.taken = []
 
+    async def read(self):
+        return self.messages.pop(0) if self.messages else grpc.aio.EOF
+
+    async def write(self, message):
+        await asyncio.sleep(0.02)
+        self.taken.append(message)
+
+
+async def test_the_time_for_the_body_does_not_cut_an_answer_that_is_being_written():
+    stage = Stage(n=1, options={"limits": {"body_timeout_s": 0.01}})
+    body = b'{"model": "m", "prompt": "%s"}' % (b"x" * 200_000)
+    gateway = SlowGateway(request_headers(), request_body(body, end=True))
+
+    await GatewayServer(stage.around, Listeners(""), lambda: True)._process(None, gateway)
+
+    answers = [told(message) for message in gateway.taken]
     assert answers[0].metadata == "10.0.0.1:8000"
     assert answers[-1].piece[1]
-    assert sum(len(answer.piece[0]) for answer in answers[1:]) == len(body)
+    assert b"".join(answer.piece[0] for answer in answers[1:]) == body
 
 
 async def test_the_time_for_the_body_does_not_bound_the_answer(serve):

@@ -120,6 +120,18 @@ def test_what_gateways_say_or_do_not_is_on_record():
     same(pool, 6)
 
 
+def test_repeats_that_a_gateway_made_leave_fewer_for_the_router():
+    pool = RecordedPool()
+    pool.director.budget.spend(2, 0.5)
+    exchange, _ = pool.send(LONG, 1.0)
+    failure = Failure(FailureKind.UNAVAILABLE, "503")
+    assert pool.director.next_after_failure(exchange, failure, 1.0) is not None
+    assert pool.director.next_after_failure(exchange, failure, 1.0) is None
+    pool.director.on_end(exchange, EndReason.REJECTED, 1.0)
+
+    same(pool, 3)
+
+
 def test_a_stored_response_is_found_again_by_its_digest():
     pool = RecordedPool()
     exchange = pool.open({"model": "m", "input": LONG}, path="/v1/responses")

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from epp.errors import BadRequestError
-from epp.request import Api, parse_request, parse_steps
+from epp.request import LARGE_BYTES, Api, is_manifold, parse_request, parse_steps
+from epp.request.canonical import PromptBytes
 from epp.request.long_json import string_pieces
 from epp.request.steps import result_of
 from tests.request.test_prompt_properties import arguments, conversations, json_values, parts, texts
@@ -217,3 +218,89 @@ def test_long_bodies_have_many_turns_between_them(api):
             "query": "q", "documents": [text] * 8, "token_ids": [1] * 8000}  # fmt: skip
 
     assert len(list(parse_steps(api, json.dumps(body).encode(), 1024))) > 40
+
+
+def turns(api, body, step_bytes=LARGE_BYTES):
+    return len(list(parse_steps(api, body, step_bytes)))
+
+
+MANIFOLD = {
+    "messages": (Api.CHAT, {"messages": [{"role": "u", "content": "hello there"}] * 4000}),
+    "parts": (Api.CHAT, {"messages": [{"role": "u", "content": [{"type": "text", "text": "a"}] * 5000}]}),
+    "token ids": (Api.COMPLETIONS, {"prompt": [150_000] * 40_000}),
+    "lists of token ids": (Api.COMPLETIONS, {"prompt": [[150_000] * 30] * 1000}),
+    "ids of a rendered prompt": (Api.GENERATE, {"token_ids": [150_000] * 40_000}),
+    "items": (Api.RESPONSES, {"input": [{"role": "u", "content": "hello there"}] * 4000}),
+}
+
+
+@pytest.mark.parametrize("name", MANIFOLD)
+def test_a_body_of_many_elements_has_turns_between_them_though_it_is_not_large(name):
+    api, value = MANIFOLD[name]
+    body = json.dumps(value).encode()
+
+    assert len(body) < LARGE_BYTES
+    assert is_manifold(body)
+    assert in_steps(api, body, LARGE_BYTES) == at_once(api, body)
+    assert turns(api, body) > 2
+
+
+@pytest.mark.parametrize(
+    "text", ["a, b. " * 10_000, "x" * 200_000, '{"a": 1}, ' * 900], ids=["text", "word", "few objects"]
+)
+def test_a_body_of_few_elements_is_read_at_once(text):
+    body = json.dumps({"model": "m", "prompt": text + "y" * 131_072}).encode()
+
+    assert not is_manifold(body)
+    assert turns(Api.COMPLETIONS, body) == 0
+
+
+def test_a_short_body_is_read_at_once_however_many_elements_it_has():
+    assert not is_manifold(b'{"prompt":[%b1]}' % (b"1," * 60_000))
+
+
+def test_pairs_have_turns_by_what_they_cost():
+    body = json.dumps({"query": "q", "documents": ["d" * 500] * 10}).encode()
+
+    assert turns(Api.SCORE, body, 4096) < turns(Api.SCORE, body, 1024)
+
+
+def test_a_body_of_many_elements_with_a_lone_surrogate_is_repaired():
+    messages = [{"role": "u", "content": "hello there"}] * 4000 + [{"role": "u", "content": "\ud800"}]
+    body = json.dumps({"messages": messages}).encode()
+
+    assert not is_manifold(body)
+    assert turns(Api.CHAT, body) == 0
+
+
+@pytest.mark.parametrize(
+    "ids",
+    ['[1, "a,b,c,d,e,f,g,h", 2]', "[1, [2, 3, 4, 5, 6, 7], 8]", "[1, 2.5, 3, 4, 5, 6, 7, 8]", "[1, -2, 3, 4, 5, 6]"],
+)  # fmt: skip
+@pytest.mark.parametrize("step_bytes", [16, 17, 20])
+def test_what_is_no_list_of_ids_shows_nothing_wherever_it_is_cut(ids, step_bytes):
+    body = b'{"prompt": %b, "x": ""}' % ids.encode()
+
+    assert in_steps(Api.COMPLETIONS, body, step_bytes).prompts == ()
+
+
+def test_ids_far_apart_are_read():
+    body = b'{"token_ids": [1,%b2,3%b]}' % (b" " * 100, b"\n" * 70)
+
+    assert in_steps(Api.GENERATE, body, 16) == at_once(Api.GENERATE, body)
+    assert len(in_steps(Api.GENERATE, body, 16).prompts[0].data) == 12
+
+
+@pytest.mark.parametrize("ids", ["null", "[]", '"abc"', "7", "{}"])
+def test_token_ids_that_are_none_show_nothing_in_steps(ids):
+    body = b'{"token_ids": %b, "padding": "%b"}' % (ids.encode(), b"x" * 100)
+
+    assert in_steps(Api.GENERATE, body, 16) == at_once(Api.GENERATE, body)
+
+
+def test_fields_without_number_have_turns_when_they_are_joined():
+    out = PromptBytes(1 << 20)
+    for _ in range(10_000):
+        out.text("a")
+
+    assert len(list(out.finish_steps())) == 2

@@ -302,7 +302,7 @@ def in_steps(api, body):
 
 
 @pytest.mark.parametrize(
-    ("size", "turns"), [(100, 0), (LARGE_BYTES, 0), (LARGE_BYTES + 1, 3)], ids=["small", "limit", "large"]
+    ("size", "turns"), [(100, 0), (LARGE_BYTES, 0), (LARGE_BYTES + 1, 4)], ids=["small", "limit", "large"]
 )
 def test_a_large_body_is_parsed_in_steps_to_the_same_request(size, turns):
     frame = b'{"model":"m","prompt":"%b"}'

@@ -10,10 +10,13 @@ from pathlib import Path
 
 import httpx
 import pytest
+import yaml
 
 from epp.cli import sim_server
-from epp.engine import LinearLatency
+from epp.engine import LinearLatency, StepLoad
+from epp.errors import ConfigError
 from epp.simserver import SimSettings
+from epp.simulate.inputs import read_fleet
 from tests.simserver.kit import eventually
 
 ROOT = Path(__file__).parents[2]
@@ -73,6 +76,74 @@ def test_every_flag_reaches_its_setting():
         report_cpu_tier=True,
         dev_mode=True,
     )
+
+
+FLEET = """
+{model: llama-3.1-8b, gpu: h200, tp: 1, engines: 3, gpuBlocks: 500, cpuBlocks: 900, offload: lmcache-local,
+ maxNumSeqs: 7, maxNumBatchedTokens: 2048, latencyFactor: 2}
+"""
+
+
+def test_a_profile_gives_the_steps_of_the_simulator_and_the_flags_the_sizes():
+    settings = sim_server._settings(parse("--profile", "qwen3-32b:h100:2", "--gpu-blocks", "77"))
+    fleet, _ = read_fleet({"model": "qwen3-32b", "gpu": "h100", "tp": 2})
+
+    assert (settings.model, settings.gpu_blocks, settings.latency) == ("qwen3-32b", 77, fleet.latency)
+    assert (settings.kv_bytes_per_token, settings.api_s, settings.api_token_s) == (131_072, 0.03, 1.2e-6)
+    assert round(settings.latency.step_s(StepLoad(8192, 8192 * 4096, 0, 0)), 3) == 0.52
+
+
+def test_a_fleet_file_makes_a_server_of_that_fleet(tmp_path):
+    (tmp_path / "fleet.yaml").write_text(FLEET)
+    settings = sim_server._settings(
+        parse("--fleet", str(tmp_path / "fleet.yaml"), "--model", "m", "--api-ms", "1", "--api-token-us", "0")
+    )
+    config = settings.engine_config()
+
+    assert (settings.model, settings.api_s, settings.api_token_s) == ("m", 0.001, 0.0)
+    assert (config.usable_gpu_blocks, config.cpu_blocks, config.block_tokens) == (500, 900, 16)
+    assert (config.max_num_seqs, config.max_num_batched_tokens) == (7, 2048)
+    assert (config.cpu_unit_blocks, config.cpu_synchronous, config.kv_bytes_per_token) == (16, True, 131_072)
+    assert settings.report_cpu_tier is True
+    assert settings.latency == read_fleet(yaml.safe_load(FLEET))[0].step_latency
+
+
+def test_without_a_cpu_tier_none_is_reported(tmp_path):
+    (tmp_path / "fleet.yaml").write_text("engines: 1\n")
+
+    assert sim_server._settings(parse("--fleet", str(tmp_path / "fleet.yaml"))).report_cpu_tier is False
+
+
+@pytest.mark.parametrize(
+    ("argv", "said"),
+    [
+        (("--profile", "qwen3-32b:h100:two"), "'two' is not how many GPUs a server has"),
+        (("--api-ms", "-1"), "api times must not be negative"),
+        (("--fleet", "FLEET"), "a tier that several servers share is not modelled here"),
+    ],
+)
+def test_what_it_cannot_be_ends_with_2(argv, said, tmp_path, capsys):
+    (tmp_path / "fleet.yaml").write_text("{offload: lmcache-shared, cpuBlocks: 900}\n")
+    args = parse(*(str(tmp_path / "fleet.yaml") if word == "FLEET" else word for word in argv))
+
+    assert args.run(args) == 2
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("argv", "said"),
+    [
+        (("--profile", "gpt-5"), "'gpt-5' is no file and no known model"),
+        (("--profile", "qwen3-32b:b300"), "'b300' is unknown; known: a100, h100, h200"),
+        (("--fleet", "nowhere.yaml"), "nowhere.yaml: No such file or directory"),
+    ],
+)
+def test_a_profile_or_a_file_that_is_not_there_is_a_fault_of_the_input(argv, said):
+    args = parse(*argv)
+
+    with pytest.raises(ConfigError) as raised:
+        args.run(args)
+    assert said in str(raised.value.problems[0])
 
 
 def test_one_length_is_a_range_of_one():

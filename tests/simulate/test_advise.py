@@ -101,7 +101,10 @@ def test_nothing_is_reused_of_nothing():
     assert reuse_of([], fleet()).share == 0.0
 
 
-CHART = [(0.3, -0.01), (0.6, 0.02), (1.2, 0.1)]
+CHART = {
+    Offload.NATIVE: [(0.3, -0.01), (0.6, 0.02), (1.2, 0.1)],
+    Offload.LMCACHE_SHARED: [(0.3, -0.03), (0.6, -0.01), (1.2, 0.2)],
+}
 
 
 def page(render, chart=CHART, **more):
@@ -115,14 +118,15 @@ def test_the_page_says_what_by_how_much_and_why_not():
     assert text.startswith("# KV offload: native\n")
     assert "+20.0% of the mean end-to-end time against no tier" in text
     assert "Refused: lmcache-local, lmcache-shared: 1 engine" in text
-    assert "pays from about R = 0.60 on" in text
+    assert "Break-even: native pays from about R = 0.60 on" in text
+    assert "Break-even: lmcache-shared pays from about R = 1.20 on" in text
     assert "- vLLM: --kv-offloading-size 160.2" in text
 
 
 def test_a_chart_without_gains_or_without_points():
-    assert "does not pay at any R that was tried" in page(as_markdown, [(0.3, -0.01)])
-    assert "Break-even" not in page(as_markdown, [])
-    assert "<svg" not in page(as_html, [])
+    assert "does not pay at any R that was tried" in page(as_markdown, {Offload.NATIVE: [(0.3, -0.01)]})
+    assert "Break-even" not in page(as_markdown, {})
+    assert "<svg" not in page(as_html, {})
 
 
 def test_json_and_html_hold_the_same():
@@ -130,5 +134,6 @@ def test_json_and_html_hold_the_same():
 
     assert shown["choice"] == "native"
     assert [option["gain"] for option in shown["options"]] == [0.0, 0.2, 0.19, 0.18]
-    assert shown["break_even"][0] == {"ratio": 0.3, "gain": -0.01}
+    assert shown["break_even"]["native"][0] == {"ratio": 0.3, "gain": -0.01}
+    assert shown["break_even"]["lmcache-shared"][2] == {"ratio": 1.2, "gain": 0.2}
     assert "<svg" in page(as_html)

@@ -48,6 +48,7 @@ def test_bytes_of_host_memory_are_blocks_and_settings():
         "CPU view of the prefix index: lruCapacityPerServer: 25600 (engine blocks of 16 tokens)",
         "vLLM native offload: --kv-offloading-backend native --kv-offloading-size 100.0",
         "LMCache: LMCACHE_MAX_LOCAL_CPU_SIZE=50.0 (GiB, for each of 2 ranks)",
+        'LMCache: --kv-transfer-config \'{"kv_connector": "LMCacheConnectorV1", "kv_role": "kv_both"}\'',
     )
 
 

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from epp.director.pick import pick_now
+from epp.director.types import RequestHead
 from epp.engine import StepLoad
 from epp.errors import ConfigError
 from epp.simulate.conversations import Conversations
@@ -21,6 +23,8 @@ from epp.simulate.inputs import (
     workload_of,
 )
 from epp.simulate.traces import TraceOptions, read_trace
+from tests.director.core import usage
+from tests.recording.kit import RecordedPool
 
 SHARED = {
     "kind": "shared-prefix",
@@ -320,13 +324,74 @@ def test_the_access_log_is_a_trace(tmp_path):
     assert [segment.end for segment in other.segments] == [512, 1000]
 
 
+def test_a_prefix_that_was_only_estimated_ends_for_all_where_it_did_first(tmp_path):
+    line = {
+        "ts": "2026-01-01T00:00:10.000Z",
+        "ms": 0.0,
+        "completion_tokens": 50,
+        "prompt_tokens_estimated": 1024,
+    }
+    lines = [
+        json.dumps(line | {"prompt_tokens": 2000, "chain": ["00aa", "00bb"]}),
+        json.dumps(line | {"prompt_tokens": 1500, "chain": ["00aa", "00cc"]}),
+        json.dumps(line | {"prompt_tokens": 900, "chain": ["00bb", "00aa", "00dd"]}),
+    ]
+    ends = [
+        [segment.end for segment in request.segments]
+        for _, request in played(tmp_path, "\n".join(lines), "access.jsonl")
+    ]
+
+    assert ends == [[1000, 2000], [1000, 1500], [900]]
+
+
+def test_an_access_log_without_prefixes_says_so(tmp_path):
+    line = {"ts": "2026-01-01T00:00:10.000Z", "ms": 4.0, "prompt_tokens": 9, "completion_tokens": 5}
+    path = tmp_path / "access.jsonl"
+    path.write_text(json.dumps(line))
+
+    assert read_trace(path).note.startswith("the access log tells no prefixes")
+    path.write_text(json.dumps(line | {"chain": ["00aa"]}))
+    assert read_trace(path).note == ""
+
+
+def test_a_recording_is_a_trace(tmp_path):
+    pool = RecordedPool()
+    system = "you are a helpful assistant that answers in verse " * 40
+    for n, told in enumerate([usage(1000, 9), usage(1000, 5), usage(1000, 0), None]):
+        pool.serve(f"{system}{n}{system}", 10.0 + n, usage=told)
+    pick_now(
+        pool.director, RequestHead("q", "POST", "/v1/completions"), b'{"prompt": "x"}', 20.0, commit=False
+    )
+    pool.answer(pool.open(b"", path="/v1/models", method="GET"), usage=usage(1, 1))
+    (tmp_path / "run.rec").write_bytes(pool.written())
+
+    workload = workload_of(read_workload({"kind": "trace", "file": str(tmp_path / "run.rec")}), 1)
+    (start, one), (later, other) = workload.initial()
+
+    assert (start, later, one.output_tokens, other.output_tokens) == (0.0, 1.0, 9, 5)
+    # 4,001 bytes are 1,000 tokens, 512 of them 128; the prompts part after 2,000 bytes.
+    assert [segment.end for segment in one.segments] == [128, 256, 384, 512, 640, 768, 896, 1000]
+    assert [a == b for a, b in zip(one.segments, other.segments, strict=True)] == [True] * 3 + [False] * 5
+    assert workload.note == ""
+
+
+def test_a_recording_that_cannot_be_read_is_refused(tmp_path):
+    (tmp_path / "run.rec").write_bytes(b"epp recording 2\n")
+
+    with pytest.raises(ConfigError) as raised:
+        workload_of(read_workload({"kind": "trace", "file": str(tmp_path / "run.rec")}), 1)
+    assert "run.rec cannot be read: its format is 2" in str(raised.value.problems[0])
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('{"timestamp": 1}\n', "has no request within the limits"),
+        ('{"timestamp": 1}\n', "has no request whose lengths are known"),
         ('{"hash_ids": [], "timestamp": 1, "input_length": 1}\n', "line 1 is no request of a known trace"),
         ("{not json\n", "line 1 is no request"),
-        ("a,b\n1,2\n", "line 2 is no request of an Azure trace"),
+        ("a,b\n1,2\n", "the trace is of no known format"),
+        ("12:00:01 200 POST /v1/completions\n", "the trace is of no known format"),
+        ("TIMESTAMP,ContextTokens\n2023-11-16 18:17:03,5\n", "line 2 is no request of an Azure trace"),
     ],
 )
 def test_a_line_that_is_no_request_is_named(tmp_path, text, message):

@@ -2,13 +2,12 @@
 
 import itertools
 import logging
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, NamedTuple
-from urllib.parse import unquote
 
-from epp.director import Director, EndReason, Exchange, RequestHead
+from epp.director import Director, EndReason, Exchange
 from epp.director.pick import pick_list
 from epp.errors import (
     EppError,
@@ -19,11 +18,12 @@ from epp.errors import (
     UpstreamConnectError,
 )
 from epp.gateway.forms import model_of_form
+from epp.gateway.heads import Line, head_of, line_of, raw, removed_names, request_id_of
 from epp.gateway.standalone.bootstrap import STAND_INS
 from epp.gateway.standalone.lines import AccessLine
 from epp.gateway.standalone.questions import Question
 from epp.http.errors import error_response
-from epp.http.headers import Credentials, find_request_id, is_routing_header
+from epp.http.headers import Credentials
 from epp.response.types import Usage
 from epp.security import KeyGate
 
@@ -42,7 +42,7 @@ _GONE: Final = frozenset({"DC", "DPE", "DT"})
 _UNREACHED: Final = frozenset({"UF", "UH", "UO", "NR", "NC", "URX"})
 _BROKEN: Final = frozenset({"UC", "UR", "LR", "UPE"})
 _LATE: Final = frozenset({"UT", "SI", "UMSDR", "DT"})
-_KNOWN_NAMES: Final = 512
+_KNOWN_FLAGS: Final = 256
 _WARN_EVERY_S: Final = 10.0
 
 
@@ -79,7 +79,6 @@ class Checks:
 
     def __init__(self, around: CheckSurroundings) -> None:
         self._around = around
-        self._withheld = _texts(around.credentials.withheld) if around.credentials else frozenset[str]()
         self._numbers = itertools.count(1)
         self._open: dict[int, Exchange] = {}
         self._unasked = 0
@@ -94,17 +93,16 @@ class Checks:
     def check(self, question: Question) -> Generator[None, None, CheckAnswer]:
         """Decide; yields about each MB of work. Closing the generator takes everything back."""
         around, headers, body = self._around, question.headers, question.body
-        given = headers.get("x-request-id", "").encode("latin-1")
-        request_id = find_request_id([(b"x-request-id", given)]) or around.new_request_id()
-        path = _path(question.target)
-        key_name, refusal = self._admit(question, path)
-        client = headers.get("x-forwarded-for", "").rpartition(",")[2].strip() or None
-        head = RequestHead(request_id.decode("ascii"), question.method, path, headers, client, key_name)
+        line = line_of(question.method, question.target)
+        given = request_id_of(headers)
+        request_id = given or around.new_request_id()
+        key_name, refusal = self._admit(line, headers)
+        head = head_of(line, headers, request_id, key_name)
         exchange = around.director.open(head, around.now())
         if refusal is not None:
             return self._refuse(exchange, request_id, refusal)
         try:
-            model = model_of_form(path, headers.get("content-type"), body)
+            model = model_of_form(line.path, headers.get("content-type"), body)
             read = body if model is None else None
             yield from around.director.prepare(exchange, read, around.now(), model=model)
             exchange.body_bytes = len(body)
@@ -117,19 +115,17 @@ class Checks:
         except Exception:
             logger.exception("request %s failed", request_id.decode("ascii"))
             return self._refuse(exchange, request_id, InternalError("internal error"))
-        own_id = request_id if request_id != given else None
-        return self._let_go(exchange, own_id, ",".join(told))
+        return self._let_go(exchange, None if given else request_id, ",".join(told))
 
-    def _admit(self, question: Question, path: str) -> tuple[str | None, EppError | None]:
+    def _admit(self, line: Line, headers: Mapping[str, str]) -> tuple[str | None, EppError | None]:
         """The name of the client's key, and why the request is refused before anything is read of it."""
         around, name = self._around, None
         if around.gate is not None:
-            headers = [(n.encode("latin-1"), v.encode("latin-1")) for n, v in question.headers.items()]
-            admission = around.gate.admit(question.method, headers)
+            admission = around.gate.admit(line.method, raw(headers))
             name = admission.key_name
             if admission.error is not None:
                 return name, admission.error
-        closed = around.closed(path)
+        closed = around.closed(line.path)
         if closed:
             return name, ForbiddenError(closed)
         limit = around.max_requests
@@ -143,13 +139,10 @@ class Checks:
         more = self._repeats(exchange)
         if own_id is not None:
             more += b"x-request-id: %b\r\n" % own_id
-        removed = [
-            name for name in exchange.head.headers if _is_routing_header(name) or name in self._withheld
-        ]
         credentials = self._around.credentials
         if credentials is not None and credentials.authorization is not None:
             more += b"authorization: %b\r\n" % credentials.authorization
-            removed = [name for name in removed if name != "authorization"]  # Envoy removes what it has set
+        removed = removed_names(exchange.head.headers, credentials)
         if removed:
             more += b"x-envoy-auth-headers-to-remove: %b\r\n" % ",".join(removed).encode("latin-1")
         return CheckAnswer(_GO_ON % (destination.encode("ascii"), number, more), number)
@@ -228,22 +221,7 @@ class Checks:
         director.on_end(exchange, reason, now, usage=usage, response_bytes=response_bytes, error=error)
 
 
-def _texts(names: Iterable[bytes]) -> frozenset[str]:
-    return frozenset(name.decode("latin-1") for name in names)
-
-
-def _path(target: str) -> str:
-    """The path of a target, decoded and without its query."""
-    path = target.partition("?")[0]
-    return unquote(path) if "%" in path else path
-
-
-@lru_cache(_KNOWN_NAMES)
-def _is_routing_header(name: str) -> bool:
-    return is_routing_header(name.encode("latin-1"))
-
-
-@lru_cache(_KNOWN_NAMES)
+@lru_cache(_KNOWN_FLAGS)
 def _reason(flags: str | None) -> EndReason | None:
     """What Envoy's flags (`DC`, `UF,URX`, …) say of a request's end; None: it reached nobody."""
     found = frozenset((flags or "-").split(","))
