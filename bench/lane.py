@@ -137,7 +137,8 @@ async def best_us(run: Callable[[int], Awaitable[None]], count: int, batches: in
 
 
 async def measure(options: argparse.Namespace, log: str) -> None:
-    lane = Lane(log)
+    record = f"{log}.rec" if options.record else None
+    lane = Lane(log, record)
     await lane.listener.refresh_date()
     clients = [lane.client() for _ in range(options.clients)]
     bodies = requests(options.bytes)
@@ -164,6 +165,15 @@ async def measure(options: argparse.Namespace, log: str) -> None:
         print(f"request of {options.bytes} bytes, {len(clients)} at a time: {cost:.1f} µs")
         await measure_chunks(options, lane, clients[0], bodies[0])
     lane.runtime.observers.stop()
+    if record is not None:
+        lane.runtime.recording.stop()
+        await asyncio.to_thread(tell_size, Path(record))
+
+
+def tell_size(record: Path) -> None:
+    """Of a recording, which goes then."""
+    print(f"on record: {record.stat().st_size / 1e6:.1f} MB")
+    record.unlink()
 
 
 async def measure_chunks(

@@ -46,7 +46,7 @@ def main() -> int:
     arguments = parse(sys.argv[1:])
     results = load(arguments.seeds)
     for part in arguments.part or PARTS:
-        results["figures"][part] = measured(part, arguments)
+        results["figures"][part] = results["figures"].get(part, {}) | measured(part, arguments)
         write(results)
     bars = bars_of(results["figures"])
     for bar in bars:
@@ -61,6 +61,7 @@ def parse(words):
     parser.add_argument(
         "--part", action="append", choices=PARTS, help="only this one, beside what was measured before"
     )
+    parser.add_argument("--policy", action="append", choices=POLICIES, help="only this one, likewise")
     return parser.parse_args(words)
 
 
@@ -76,7 +77,8 @@ def measured(part: str, arguments) -> dict:
         }
     else:
         policies = (OURS, LEAST, OLD) if part == OVERLOAD else POLICIES
-        named = {policy: [Task(policy, part, n) for n in seeds] for policy in policies}
+        wanted = [policy for policy in policies if policy in (arguments.policy or policies)]
+        named = {policy: [Task(policy, part, n) for n in seeds] for policy in wanted}
     tasks = [task for group in named.values() for task in group]
     names = [name for name, group in named.items() for _ in group]
     found = {}

@@ -1,12 +1,12 @@
 """Which discovery sources settings and configuration ask for."""
 
-from epp.app.kubernetes import kubernetes_source
+from epp.app.cluster import cluster_sources
 from epp.config import EffectiveConfig, Settings
+from epp.config.discovery_settings import DiscoverySettings
 from epp.config.endpoint_file import MAX_FILE_BYTES, read_endpoint_file
 from epp.discovery.alarm import Alarm
 from epp.discovery.dns import DnsPolicy, DnsSource
 from epp.discovery.file import FileSource
-from epp.discovery.resolver import DnspythonResolver
 from epp.discovery.source import Source
 from epp.discovery.static import StaticSource
 from epp.discovery.watched_file import WatchedFile
@@ -41,14 +41,17 @@ def endpoint_sources(
     if config.discovery is not None and config.discovery.path != found.file:
         watch = config.discovery.watch
         sources.append(_file(config.discovery.path, found.file_interval_s, alarm, watch=watch))
+    if found.dns:
+        sources += _dns(found, alarm)
+    return sources + cluster_sources(settings, alarm, {} if priorities is None else priorities, rewrites)
+
+
+def _dns(found: DiscoverySettings, alarm: Alarm) -> list[Source]:
+    from epp.discovery.dnspython_resolver import DnspythonResolver  # noqa: PLC0415  few need it, and it loads slowly
+
     policy = DnsPolicy(found.dns_min_interval_s, found.dns_max_interval_s, found.dns_confirmations)
     resolver = DnspythonResolver()
-    sources += [DnsSource(name, resolver, pause=alarm.new_pause(), policy=policy) for name in found.dns]
-    if settings.kubernetes.pool or settings.kubernetes.selector:
-        sources.append(
-            kubernetes_source(settings.kubernetes, alarm, {} if priorities is None else priorities, rewrites)
-        )
-    return sources
+    return [DnsSource(name, resolver, pause=alarm.new_pause(), policy=policy) for name in found.dns]
 
 
 def _file(path: str, interval_s: float, alarm: Alarm, *, watch: bool = True) -> FileSource:

@@ -36,6 +36,7 @@ def create_app() -> FrontDoor:
         control_here=not settings.admin_port,
         allow_engine_admin=settings.allow_engine_admin,
         path_rules=settings.path_rules,
+        allowed_origins=settings.cors.allowed_origins,
         lifespan=lifespan,
     )
     return door

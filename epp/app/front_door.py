@@ -1,13 +1,15 @@
 """Which application serves a path: the control surface, the relay, or nobody."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from epp.api.access import ADMIN_LISTENER
+from epp.app.cors import CrossOrigin
 from epp.app.lanes import Lane, lane_of
 from epp.config.path_rules import PathRule, is_open
+from epp.config.web_origin import WebOrigin
 from epp.errors import EppError, ForbiddenError, NoEndpointsError
 from epp.http import new_request_id
 from epp.proxy.errors import render_error
@@ -15,6 +17,8 @@ from epp.proxy.heads import request_id_of
 from epp.security import KeyGate
 
 __all__ = ["FrontDoor", "Lifespan", "admin_door"]
+
+_FOR_PAGES: Final = frozenset({Lane.POOL, Lane.RELAY})
 
 Lifespan = Callable[[Receive, Send], Awaitable[None]]
 
@@ -29,12 +33,16 @@ class FrontDoor:
         allow_engine_admin: bool,
         path_rules: Sequence[PathRule] = (),
         lifespan: Lifespan | None = None,
+        allowed_origins: Sequence[WebOrigin] = (),
     ) -> None:
-        """`control_here` is False when the control surface has a listener of its own."""
+        """`control_here` is False when the control surface has a listener of its own; pages of
+        `allowed_origins` may read what is answered for the pool and by endpoints.
+        """
         self._control_here = control_here
         self._allow_engine_admin = allow_engine_admin
         self._path_rules = path_rules
         self._lifespan = lifespan
+        self._cross_origin = CrossOrigin(allowed_origins) if allowed_origins else None
         self._relay: ASGIApp = _not_started
         self._control: ASGIApp = _not_started
         self._engine_admin: ASGIApp = _not_started
@@ -66,6 +74,8 @@ class FrontDoor:
             await (self._lifespan or _no_lifespan)(receive, send)
         elif scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 1008, "reason": "websockets are not relayed"})
+        elif self._cross_origin is not None and lane_of(scope["path"]) in _FOR_PAGES:
+            await self._cross_origin.serve(self._serve, scope, receive, send)
         else:
             await self._serve(scope, receive, send)
 

@@ -73,11 +73,9 @@ def kubernetes_source(
     )
 
 
-def leader_election(settings: Settings, clock: Clock) -> LeaderElection | None:
-    """The election in which this replica takes part, None where it takes part in none."""
+def leader_election(settings: Settings, clock: Clock) -> LeaderElection:
+    """The election in which this replica takes part."""
     kubernetes = settings.kubernetes
-    if not kubernetes.leader_election:
-        return None
     namespace = namespace_of(kubernetes, os.environ)
 
     async def pause(seconds: float | None) -> bool:
@@ -96,10 +94,8 @@ def leader_election(settings: Settings, clock: Clock) -> LeaderElection | None:
     )
 
 
-def metrics_access(settings: KubernetesSettings, clock: Clock) -> MetricsAccess | None:
-    """What asks the API server who may read /metrics, None where nobody is asked."""
-    if not settings.metrics_auth:
-        return None
+def metrics_access(settings: KubernetesSettings, clock: Clock) -> MetricsAccess:
+    """What asks the API server who may read /metrics."""
     return MetricsAccess(Reviewer(_clients(settings), clock), clock)
 
 

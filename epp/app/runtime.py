@@ -11,10 +11,10 @@ from epp import __version__
 from epp.api.app import create_control_app
 from epp.api.ports import Ports, Readiness
 from epp.app.changes import reload_state, shadow_state, source_states
+from epp.app.cluster import election_of, metrics_access_of
 from epp.app.files import Configurations
 from epp.app.front_door import FrontDoor, admin_door
 from epp.app.guards import ENDPOINT_KEY, ENDPOINT_TLS, bearer, build_guards
-from epp.app.kubernetes import leader_election, metrics_access
 from epp.app.observers import Observers
 from epp.app.open_files import open_files_limit
 from epp.app.options import (
@@ -95,9 +95,9 @@ class Runtime:
         # A pool of its own: a limit on connections for requests must not blind the scorers.
         self.probe_pool = UpstreamPool(replace(upstream, max_connections_per_origin=0))
         self.sources = self._build_sources(rewrites_models=rewrites_models)
-        self.election = leader_election(settings, self.clock)
+        self.election = election_of(settings, self.clock)
         self.warm_start = self._build_warm_start()
-        self.metrics_access = metrics_access(settings.kubernetes, self.clock)
+        self.metrics_access = metrics_access_of(settings, self.clock)
         self.draining = False
         self._handing_over: asyncio.Task[None] | None = None
         self._tasks: dict[str, asyncio.Task[None]] = {}
@@ -111,6 +111,7 @@ class Runtime:
             control_here=not settings.admin_port,
             allow_engine_admin=settings.allow_engine_admin,
             path_rules=settings.path_rules,
+            allowed_origins=settings.cors.allowed_origins,
         )
         self.attach_to(self.app)
 
@@ -262,6 +263,8 @@ class Runtime:
             self.sources.refresh_models(address)
         else:
             self.core.upkeep.on_cache_lost(address, gpu_only=change is EngineChange.GPU_TIER)
+            if self.warm_start is not None:
+                self.warm_start.save_soon()
         logger.info("engine administered", extra={"endpoint": address, "change": change.name.lower()})
 
     async def _apply(self, wanted: Configurations) -> None:

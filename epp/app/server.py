@@ -13,6 +13,7 @@ import uvloop
 from uvicorn._types import ASGIApplication
 
 from epp.app.collector import calm_collector
+from epp.app.cors import ORIGIN
 from epp.app.gateway import build_gateway
 from epp.app.guards import ADMIN_TLS, LISTENER_TLS
 from epp.app.open_files import raise_open_files_limit
@@ -106,6 +107,13 @@ def _admin_socket(settings: Settings) -> socket.socket:
     return listening(settings.host, settings.admin_port) if settings.admin_port else socket.socket()
 
 
+def _fast_lane(runtime: Runtime, settings: Settings) -> FastLane | None:
+    """None where it is switched off. What pages of other origins ask goes through ASGI, if any may."""
+    if settings.lane != "fast":
+        return None
+    return FastLane(runtime.relay, runtime.app.relays, ORIGIN if settings.cors.allowed_origins else None)
+
+
 async def _run(
     runtime: Runtime,
     settings: Settings,
@@ -122,7 +130,7 @@ async def _run(
         admin_app=cast("ASGIApplication", runtime.admin_app) if settings.admin_port else None,
         tls=runtime.guards.tls,
         admin_tls=runtime.guards.admin_tls,
-        lane=FastLane(runtime.relay, runtime.app.relays) if settings.lane == "fast" else None,
+        lane=_fast_lane(runtime, settings),
         on_drain=runtime.begin_drain,
         on_drain_timeout=runtime.relay.shut_down,
     )

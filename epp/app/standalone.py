@@ -62,6 +62,9 @@ def check_settings(settings: Settings) -> None:
     ]
     if settings.tls.client_ca is not None:
         problems.append(ConfigProblem("tls.clientCa", "is not asked for by `epp gateway`", "use `epp serve`"))
+    if settings.cors.allowed_origins:
+        message = "is not told to browsers by `epp gateway`"
+        problems.append(ConfigProblem("cors.allowedOrigins", message, "use `epp serve`"))
     if settings.model_rewrite:
         message = "needs bodies that can be changed, which `epp gateway` cannot"
         problems.append(ConfigProblem("modelRewrite", message, "use `epp serve`"))
@@ -148,17 +151,20 @@ class _Gateway:
         server = self._server()
         self._runtime.files.on_change(ADMIN_TLS, server.use_admin_tls)
         self._runtime.files.on_change(LISTENER_TLS, self._tell_certificate)
-        tasks = [asyncio.create_task(server.serve([control], [admin])), asyncio.create_task(self._follow())]
+        tasks = [asyncio.create_task(self._follow())]
         try:
             self._tell_endpoints()
             await self._tell_certificate()
             await self._envoy.start(bootstrap(_options(self._runtime.settings, str(self._directory))))
+            # From here on the admin port answers: ready means that Envoy listens.
+            tasks.append(asyncio.create_task(server.serve([control], [admin])))
             await self._announce(admin, on_started)
             await self._until_drained()
         finally:
             await self._envoy.stop()
             self._checks.shut_down()
             questions.close()
+            control.close()
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
@@ -199,6 +205,8 @@ class _Gateway:
         draining = asyncio.create_task(self._envoy.drain(self._runtime.settings.drain_timeout_s))
         hurrying = asyncio.create_task(self._hurry.wait())
         await asyncio.wait({draining, hurrying}, return_when=asyncio.FIRST_COMPLETED)
+        if not (draining.done() and draining.result()):
+            self._checks.cut()
         for task in (draining, hurrying):
             task.cancel()
 

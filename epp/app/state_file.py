@@ -1,5 +1,6 @@
 """The file that holds a saved state. Everything here blocks."""
 
+import contextlib
 import os
 from pathlib import Path
 from typing import Final
@@ -34,10 +35,11 @@ def write_state(folder: Path, saved: Saved) -> int:
 
 
 def _sync(folder: Path) -> None:
-    """Make the new name outlive the machine's end too."""
+    """Make the new name outlive the machine's end too, where the file system can promise it."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        os.fsync(descriptor)
+        with contextlib.suppress(OSError):
+            os.fsync(descriptor)
     finally:
         os.close(descriptor)
 

@@ -106,6 +106,10 @@ class WarmStart:
                 await self.save()
             await asyncio.sleep(_TICK_S)
 
+    def save_soon(self) -> None:
+        """What was saved is no longer so: a cache was reset."""
+        self._next_save = self._clock.monotonic()
+
     async def save(self) -> None:
         """Save, unless another replica serves, or what was read still waits for its endpoints.
 

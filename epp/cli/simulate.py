@@ -83,8 +83,8 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     how.add_argument("--seeds", type=_positive, metavar="N", help="random seeds (8 for a reference, else 1)")
     how.add_argument("--seed", type=int, default=1, help="the first of them (%(default)s)")
     how.add_argument("--jobs", type=_positive, default=os.cpu_count() or 1, metavar="N", help="processes")
-    how.add_argument("--slo-ttft", type=float, default=2.0, metavar="S", help="of goodput (%(default)s)")
-    how.add_argument("--slo-itl", type=float, default=0.05, metavar="S", help="of goodput (%(default)s)")
+    how.add_argument("--slo-ttft", type=_seconds, default=2.0, metavar="S", help="of goodput (%(default)s)")
+    how.add_argument("--slo-itl", type=_seconds, default=0.05, metavar="S", help="of goodput (%(default)s)")
     out = parser.add_argument_group("output; the result goes to stdout")
     out.add_argument("--format", choices=("text", "json"), default="text", help="default: text")
     out.add_argument("--csv", metavar="FILE", help="a line for each request of the first seed")
@@ -94,9 +94,22 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
 def _positive(text: str) -> int:
-    value = int(text)
+    try:
+        value = int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"must be a whole number, got {text!r}") from None
     if value < 1:
         raise argparse.ArgumentTypeError(f"must be at least 1, got {value}")
+    return value
+
+
+def _seconds(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"must be a number of seconds, got {text!r}") from None
+    if not value > 0:
+        raise argparse.ArgumentTypeError(f"must be above 0, got {text}")
     return value
 
 
@@ -125,12 +138,19 @@ def _reference(arguments: argparse.Namespace) -> int:
 
 
 def _replay(arguments: argparse.Namespace) -> int:
+    others = ("fleet", "workload", "compare", "sweep", "csv", "html")
+    given = [f"--{name}" for name in others if getattr(arguments, name)]
+    if given:
+        said = f"goes with --config, --decisions and --format alone, not with {', '.join(given)}"
+        raise _fault("--replay", said)
     with ExitStack() as stack:
         observe = None
         if arguments.decisions:
             observe = DecisionLog(stack.enter_context(_written(arguments.decisions)).write).observe
         config = load_config_or_policy(arguments.config) if arguments.config else None
-        told = replay_file(Path(arguments.replay), config, observe)
+        progress = ProgressLine("bytes")
+        told = replay_file(Path(arguments.replay), config, observe, progress)
+        progress.close()
     sys.stdout.write(replayed_as_json(told) if arguments.format == "json" else replayed_as_text(told))
     return 1 if told.different or not told.complete else 0
 

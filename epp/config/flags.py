@@ -23,6 +23,7 @@ _METAVARS: Final = {
     LeafKind.MODEL_REWRITES: "MODEL=TARGET",
     LeafKind.CLIENT_KEYS: "[NAME=]KEY",
     LeafKind.NETWORKS: "NETWORK",
+    LeafKind.ORIGINS: "ORIGIN",
     LeafKind.PATH_RULES: "allow|deny PATTERN",
 }
 

@@ -15,6 +15,7 @@ from typing import Any, Final, get_args
 
 from epp.config.model_rewrites import ModelRewrite
 from epp.config.path_rules import PathRule
+from epp.config.web_origin import WebOrigin
 from epp.endpoints.dns_name import DnsName
 from epp.endpoints.types import EndpointSpec
 from epp.flow.admission import Objective
@@ -53,6 +54,7 @@ class LeafKind(enum.StrEnum):
     MODEL_REWRITES = "model=targets, repeatable"
     CLIENT_KEYS = "text, never shown, repeatable"
     NETWORKS = "network, repeatable"
+    ORIGINS = "origin, repeatable"
     PATH_RULES = "rule, repeatable"
 
     @property
@@ -74,6 +76,7 @@ _REPEATABLE: Final = frozenset(
         LeafKind.MODEL_REWRITES,
         LeafKind.CLIENT_KEYS,
         LeafKind.NETWORKS,
+        LeafKind.ORIGINS,
         LeafKind.PATH_RULES,
     }
 )
@@ -162,5 +165,6 @@ def _kind(attribute: str, annotation: Any) -> LeafKind:
         ModelRewrite: LeafKind.MODEL_REWRITES,
         ClientKey: LeafKind.CLIENT_KEYS,
         Network: LeafKind.NETWORKS,
+        WebOrigin: LeafKind.ORIGINS,
     }
     return by_type[types[0]]

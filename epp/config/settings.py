@@ -7,6 +7,8 @@ import dataclasses
 from dataclasses import dataclass, field
 from typing import Final
 
+from epp.config.cors_settings import CorsSettings
+from epp.config.discovery_settings import DiscoverySettings
 from epp.config.gateway_settings import GrpcSettings
 from epp.config.kubernetes_settings import KubernetesSettings
 from epp.config.leaf import Leaf, Secret, leaf_of, rules
@@ -16,7 +18,6 @@ from epp.config.model_rewrites import ModelRewrite
 from epp.config.path_rules import PathRule
 from epp.config.security_settings import AdminTlsSettings, ApiKeySettings, EndpointTlsSettings, TlsSettings
 from epp.config.state_settings import StateSettings
-from epp.endpoints.dns_name import DnsName
 from epp.endpoints.types import EndpointSpec
 from epp.flow.admission import Objective
 from epp.security import Network
@@ -147,46 +148,6 @@ class StreamSettings:
     error_event: bool = field(
         default=False,
         metadata=rules("Send an SSE error event before aborting a stream that broke off upstream."),
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class DiscoverySettings:
-    """Endpoints that come and go; those of all sources, `endpoint` included, are one pool."""
-
-    file: str | None = field(
-        default=None, metadata=rules("File that lists endpoints; it is followed.", absent="none")
-    )
-    file_interval_s: float = field(
-        default=1.0, metadata=rules("Time between two looks at the file.", minimum=0.01)
-    )
-    dns: tuple[DnsName, ...] = field(
-        default=(),
-        metadata=rules(
-            "A name all of whose addresses are endpoints: http://name:port, or srv+http://name for SRV "
-            "records. Repeatable; in the variable, separated by blanks.",
-            absent="none",
-        ),
-    )
-    dns_min_interval_s: float = field(
-        default=5.0,
-        metadata=rules(
-            "Least time between two looks at a name, whatever its TTL; after a failure, the time itself.",
-            minimum=0.01,
-        ),
-    )
-    dns_max_interval_s: float = field(
-        default=30.0,
-        metadata=rules(
-            "Longest time between two looks at a name, whatever its TTL; not less than dnsMinInterval.",
-            minimum=0.01,
-        ),
-    )
-    dns_confirmations: int = field(
-        default=3,
-        metadata=rules(
-            "Looks in a row that must find a name without addresses before its endpoints go.", minimum=1
-        ),
     )
 
 
@@ -342,6 +303,7 @@ class Settings:
     access_log: AccessLogSettings = field(default_factory=AccessLogSettings)
     upstream: UpstreamSettings = field(default_factory=UpstreamSettings)
     client: ClientSettings = field(default_factory=ClientSettings)
+    cors: CorsSettings = field(default_factory=CorsSettings)
     retry: RetrySettings = field(default_factory=RetrySettings)
     metrics: MetricsSettings = field(default_factory=MetricsSettings)
     health: HealthSettings = field(default_factory=HealthSettings)

@@ -11,6 +11,7 @@ from epp.config.objectives import read_objectives
 from epp.config.path_rules import PathRule, parse_path_rules
 from epp.config.reader import Reader, closest, listed
 from epp.config.units import format_duration, format_size, parse_duration, parse_size
+from epp.config.web_origin import parse_origin
 from epp.security import parse_key, parse_network
 
 __all__ = ["credential", "read_value", "show_default", "show_value"]
@@ -23,8 +24,8 @@ def read_value(reader: Reader, leaf: Leaf, node: Node, path: str) -> Any:
     """
     if leaf.kind is LeafKind.PATH_RULES:
         return _path_rules(reader, node, path)
-    if leaf.kind in (LeafKind.CLIENT_KEYS, LeafKind.NETWORKS):
-        return _list(reader, node, path, parse_key if leaf.kind is LeafKind.CLIENT_KEYS else parse_network)
+    if leaf.kind in _PARSERS:
+        return _list(reader, node, path, _PARSERS[leaf.kind])
     value = _READERS[leaf.kind](reader, node, path)
     wrong = "" if value is None else _broken_rule(leaf, value)
     if wrong:
@@ -96,6 +97,14 @@ _READERS: Final[dict[LeafKind, Callable[[Reader, Node, str], Any]]] = {
     LeafKind.DNS_NAMES: read_dns_names,
     LeafKind.OBJECTIVES: read_objectives,
     LeafKind.MODEL_REWRITES: read_model_rewrites,
+}
+
+
+# Of lists of texts.
+_PARSERS: Final[dict[LeafKind, Callable[[str], Any]]] = {
+    LeafKind.CLIENT_KEYS: parse_key,
+    LeafKind.NETWORKS: parse_network,
+    LeafKind.ORIGINS: parse_origin,
 }
 
 

@@ -19,7 +19,6 @@ __all__ = [
     "first_chain",
     "hash_prompts",
     "match_views",
-    "unhashed_bytes",
 ]
 
 Chain = Sequence[int]
@@ -178,11 +177,6 @@ def first_chain(chains: PromptChains | None, block_tokens: Mapping[int, float]) 
     size = min(chains.by_block_bytes)
     of_prompts = chains.by_block_bytes[size]
     return {"chain": of_prompts[0] if of_prompts else (), "chain_block_tokens": block_tokens[size]}
-
-
-def unhashed_bytes(view: TierView, chains: PromptChains) -> int:
-    """Bytes of the prompts that no block of `view` stands for: their tails, and what is beyond its cap."""
-    return chains.data_bytes - view.block_bytes * chains.cut(view).blocks
 
 
 def _summed(per_prompt: list[list[tuple[int, int]]]) -> tuple[tuple[int, int], ...]:

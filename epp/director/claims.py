@@ -12,7 +12,7 @@ anonymous runs; without them the tiers would look larger than they are.
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from epp.director.chains import PromptChains, unhashed_bytes
+from epp.director.chains import PromptChains
 from epp.director.hold import Hold
 from epp.director.recent import RecentNumbers
 from epp.director.views import Tier, TierView, engine_block_tokens
@@ -74,14 +74,11 @@ class Claims:
         hold = Hold(endpoint, epoch, uncached_tokens, [], [])
         if chains is not None:
             hold.touches = self.record(endpoint, chains, block_tokens)
-            hold.occupancies = [
-                self._index.occupy(
-                    view.index_view,
-                    endpoint.slot,
-                    _anonymous_tokens(view, endpoint, chains, block_tokens, output_tokens),
-                )
-                for view in self._views
-            ]
+            engine_block = engine_block_tokens(endpoint)
+            for view in self._views:
+                worth = block_tokens[view.block_bytes]
+                tokens = _anonymous_tokens(view, engine_block, chains, worth, output_tokens)
+                hold.occupancies.append(self._index.occupy(view.index_view, endpoint.slot, tokens))
         return hold
 
     def record(
@@ -97,12 +94,11 @@ class Claims:
         chains: PromptChains,
         block_tokens: Mapping[int, float],
     ) -> list[Touch]:
-        weights = {size: max(1, round(tokens)) for size, tokens in block_tokens.items()}
-        return [
-            self._index.touch(view.index_view, endpoint.slot, chain, weights[view.block_bytes])
-            for view in views
-            for chain in chains.of(view)
-        ]
+        index, slot, touches = self._index, endpoint.slot, []
+        for view in views:
+            weight = max(1, round(block_tokens[view.block_bytes]))
+            touches += [index.touch(view.index_view, slot, chain, weight) for chain in chains.of(view)]
+        return touches
 
     def prefill_done(self, hold: Hold) -> None:
         """The first byte came: the endpoint has no uncached tokens of this request left to compute."""
@@ -169,9 +165,13 @@ class Claims:
     def _resize(
         self, hold: Hold, chains: PromptChains, learned: Mapping[int, float], output_tokens: int
     ) -> None:
+        engine_block = engine_block_tokens(hold.endpoint)
         for view, occupancy in zip(self._views, hold.occupancies, strict=True):
-            tokens = _anonymous_tokens(view, hold.endpoint, chains, learned, output_tokens)
-            self._index.resize(occupancy, tokens)
+            worth = learned[view.block_bytes]
+            tokens = _anonymous_tokens(view, engine_block, chains, worth, output_tokens)
+            # What the CPU tier holds it got when the prompt was computed; only the GPU tier used it since.
+            if view.tier is Tier.GPU or tokens != occupancy.tokens:
+                self._index.resize(occupancy, tokens)
 
     def _release_counts(self, hold: Hold) -> None:
         self.prefill_done(hold)
@@ -183,20 +183,16 @@ def _alike(one: float, other: float) -> bool:
 
 
 def _anonymous_tokens(
-    view: TierView,
-    endpoint: Endpoint,
-    chains: PromptChains,
-    block_tokens: Mapping[int, float],
-    output_tokens: int,
+    view: TierView, engine_block: int, chains: PromptChains, worth: float, output_tokens: int
 ) -> int:
     """What a request takes of a tier beyond its hashed blocks, as far as it fills engine blocks.
 
-    An engine block that is not full is given back when the request ends, and is the first to be used again.
+    `worth` are the tokens of one hashed block, `engine_block` those of an engine's. An engine block that is
+    not full is given back when the request ends, and is the first to be used again.
     """
-    worth = block_tokens[view.block_bytes]
-    tail_tokens = unhashed_bytes(view, chains) * worth / view.block_bytes
-    hashed_tokens = chains.cut(view).blocks * worth
+    blocks = chains.cut(view).blocks
+    hashed_tokens = blocks * worth
+    tail_tokens = (chains.data_bytes - blocks * view.block_bytes) * worth / view.block_bytes
     answer_tokens = output_tokens if view.tier is Tier.GPU else 0
-    block = engine_block_tokens(endpoint)
-    whole_tokens = int(hashed_tokens + tail_tokens + answer_tokens) // block * block
+    whole_tokens = int(hashed_tokens + tail_tokens + answer_tokens) // engine_block * engine_block
     return max(0, whole_tokens - round(hashed_tokens))

@@ -4,7 +4,7 @@ What is kept of an endpoint holds for one incarnation of it: the next process ta
 has shown, by its uid and its metrics, that it is still the one that it was.
 """
 
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Final
 
@@ -17,6 +17,7 @@ from epp.director.views import Tier, TierView
 from epp.endpoints.types import Endpoint, EndpointMetrics
 from epp.endpoints.vitals import Vitals
 from epp.prefix import drain
+from epp.prefix.residency import Residency
 from epp.prefix.saving import Entries, RunTable, entries_of, restore_entries
 from epp.request import Api, parse_request
 
@@ -108,23 +109,35 @@ def collect(state: State, saved_at: float) -> Generator[None, None, Saved]:
         state.ratios.families(),
     )
     saved = Saved(header, RunTable(), [])
+    read: list[Residency] = []
     for address in [endpoint.address for endpoint in state.table.pool.endpoints]:
         yield
         endpoint = state.table.endpoint(address)
         if endpoint is not None:
-            yield from _collect_endpoint(state, views, endpoint, saved)
+            yield from _collect_endpoint(state, views, endpoint, saved, read)
+    _leave_out_what_was_lost(saved, read)
     return saved
 
 
+def _leave_out_what_was_lost(saved: Saved, read: Sequence[Residency]) -> None:
+    """A cache may have been reset after its list was read."""
+    kept = [place for place, residency in enumerate(read) if residency.open]
+    saved.header.lists = [saved.header.lists[place] for place in kept]
+    saved.entries = [saved.entries[place] for place in kept]
+
+
 def _collect_endpoint(
-    state: State, views: Iterable[TierView], endpoint: Endpoint, saved: Saved
+    state: State, views: Iterable[TierView], endpoint: Endpoint, saved: Saved, read: list[Residency]
 ) -> Generator[None, None, None]:
     number = len(saved.header.endpoints)
     saved.header.endpoints.append(_identity(endpoint))
     for place, view in enumerate(views):
         residency = state.index.residency(view.index_view, endpoint.slot)
-        entries = None if residency is None else (yield from entries_of(residency, saved.runs))
+        if residency is None:
+            continue
+        entries = yield from entries_of(residency, saved.runs)
         if entries is not None:
+            read.append(residency)
             saved.header.lists.append(SavedList(place, number, len(entries.runs)))
             saved.entries.append(entries)
 

@@ -22,7 +22,7 @@ __all__ = ["Entries", "RunTable", "entries_of", "restore_entries"]
 
 _NO_RUN: Final = -1
 _STEP: Final = 64  # entries and runs that are read in one step: a tenth of a millisecond
-_STEP_RUNS: Final = 8  # that are put back in one step, 10 to 40 µs each
+_STEP_RUNS: Final = 4  # that are put back in one step, 10 to 40 µs each
 _BLOCKS_A_RUN: Final = 512  # so many blocks cost as much as a run
 _CHUNK: Final = 1 << 13  # hashes; an array of megabytes stalls for milliseconds when it grows
 

@@ -27,11 +27,13 @@ class FastLane:
         relay: what both lanes share.
         turns: steps that its requests take together.
         takes: whether a decoded path is one of inference that is relayed.
+        apart: header of requests that go through ASGI.
     """
 
-    def __init__(self, relay: Relay, relays: Callable[[str], bool]) -> None:
-        """`relays`: a POST to this decoded path goes to an endpoint."""
+    def __init__(self, relay: Relay, relays: Callable[[str], bool], apart: bytes | None = None) -> None:
+        """`relays`: a POST to this decoded path goes to an endpoint; not if it has the header `apart`."""
         self.relay = relay
+        self.apart = apart
         self.turns = FastTurns()
         self.takes = lru_cache(_KNOWN_PATHS)(lambda path: api_of(path) is not Api.OTHER and relays(path))
 
@@ -77,7 +79,10 @@ class FastProtocol(HttpProtocol):
         scope = self.scope
         if scope["method"] != "POST" or version != "1.1" or self.expect_100_continue or self._offered:
             return False
-        return self._lane.takes(scope["path"]) and not self.in_service() and not self.transport.is_closing()
+        lane = self._lane
+        if lane.apart is not None and any(name == lane.apart for name, _ in scope["headers"]):
+            return False
+        return lane.takes(scope["path"]) and not self.in_service() and not self.transport.is_closing()
 
     def _fast(self) -> FastRequest | None:
         """The request whose head came last, if it is in the fast lane."""

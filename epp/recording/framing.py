@@ -76,6 +76,11 @@ class Entries:
         except msgspec.DecodeError as error:
             raise RecordingError(f"its header cannot be read: {error}") from None
 
+    @property
+    def place(self) -> int:
+        """How many bytes of the file have been read."""
+        return self._stream.tell()
+
     def __iter__(self) -> Iterator[Event]:
         for part in self._left:
             try:

@@ -7,7 +7,10 @@ from statistics import fmean
 from typing import Any
 
 from epp.director.record import RequestRecord
-from epp.scheduling.receipt import render
+from epp.director.views import Tier, predicted_hits
+from epp.endpoints.types import Endpoint
+from epp.scheduling.contracts import Cycle
+from epp.scheduling.receipt import PredictedHit, render
 from epp.simulate.outcome import percentile
 
 __all__ = ["DecisionLog", "Regret", "regret_of"]
@@ -61,7 +64,8 @@ class DecisionLog:
         picked = next((e for e in candidates if e.address == record.endpoint), None)
         if decision is None or picked is None:
             return
-        shown = _head(record) | render(decision, picked)
+        hits = {endpoint.slot: _hit(record, decision.cycle, endpoint) for endpoint in candidates}
+        shown = _head(record) | render(decision, picked, hits)
         if picked.address in forecasts:
             self._add_forecasts(shown, picked.address, forecasts)
         self._write(json.dumps(shown) + "\n")
@@ -78,6 +82,13 @@ class DecisionLog:
     def regret(self) -> Regret:
         """Of all decisions so far."""
         return regret_of(self._regrets)
+
+
+def _hit(record: RequestRecord, cycle: Cycle, endpoint: Endpoint) -> PredictedHit:
+    if not cycle.matches:
+        return PredictedHit()
+    hits = predicted_hits(record.views, endpoint, cycle.matches, cycle.prompt_tokens)
+    return PredictedHit(hits.get(Tier.GPU), hits.get(Tier.CPU))
 
 
 def _head(record: RequestRecord) -> dict[str, Any]:

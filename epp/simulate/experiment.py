@@ -56,9 +56,13 @@ def load_config_or_policy(name: str) -> EffectiveConfig:
     except (OSError, UnicodeDecodeError) as error:
         remedy = f"name a file, or one of: {', '.join(policy_names())}"
         raise ConfigError(
-            [ConfigProblem("--config", f"{name} cannot be read: {error}", remedy)], "epp simulate"
+            [ConfigProblem("--config", f"{name} cannot be read: {_why(error)}", remedy)], "epp simulate"
         ) from None
     return load_any_config(text, name)[1]
+
+
+def _why(error: OSError | UnicodeDecodeError) -> str:
+    return error.strerror or str(error) if isinstance(error, OSError) else str(error)
 
 
 def _run(scenario: Scenario) -> Outcome:

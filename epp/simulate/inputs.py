@@ -332,7 +332,10 @@ def workload_of(told: WorkloadFile, seed: int) -> Workload:
 
 def _trace(path: Path, options: TraceOptions) -> Workload:
     if is_recording(path):
-        return play(read_recording(path), path.name, options)
+        entries, fault = read_recording(path)
+        played = play(entries, path.name, options)
+        played.note = fault
+        return played
     return read_trace(path, options)
 
 

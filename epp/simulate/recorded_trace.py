@@ -42,8 +42,8 @@ def is_recording(path: Path) -> bool:
         return stream.read(len(MAGIC)) == MAGIC
 
 
-def read_recording(path: Path) -> list[TraceEntry]:
-    """The requests that ended with an answer whose length is known.
+def read_recording(path: Path) -> tuple[list[TraceEntry], str]:
+    """The requests that ended with an answer whose length is known, and what is wrong with the recording.
 
     Of several prompts in a request the first counts, with the length of all.
 
@@ -53,7 +53,9 @@ def read_recording(path: Path) -> list[TraceEntry]:
     """
     try:
         with path.open("rb") as stream:
-            return list(_entries(Entries(stream)))
+            entries = Entries(stream)
+            found = list(_entries(entries))
+            return found, "" if entries.complete else f"{path.name} is not whole: {entries.ending}"
     except RecordingError as error:
         raise ValueError(f"{path.name} cannot be read: {error}") from None
 

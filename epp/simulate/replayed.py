@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from epp import __version__
 from epp.config import EffectiveConfig
@@ -14,6 +14,8 @@ from epp.recording.framing import Entries, RecordingError
 from epp.simulate.replay import Difference, Replay, ReplayError, recorded_configs
 
 __all__ = ["Replayed", "replay_file", "replayed_as_json", "replayed_as_text"]
+
+_PROGRESS_EVENTS: Final = 5_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,15 +50,19 @@ def replay_file(
     path: Path,
     config: EffectiveConfig | None = None,
     observer: Callable[[RequestRecord], None] | None = None,
+    progress: Callable[[int, int], None] = lambda _done, _total: None,
 ) -> Replayed:
     """Replay a recording, as far as it can be read; `config` in place of the one on record.
+
+    `progress` is told how many of the file's bytes are done.
 
     Raises:
         ConfigError: it cannot be read at all, or its configuration cannot be used.
     """
     try:
         with path.open("rb") as stream:
-            return _replay(path, Entries(stream), config, observer)
+            entries, size = Entries(stream), path.stat().st_size
+            return _replay(path, entries, config, observer, lambda: progress(entries.place, size))
     except OSError as error:
         raise _fault(f"{path}: {error.strerror or error}", "name a readable file") from None
     except RecordingError as error:
@@ -73,14 +79,17 @@ def _replay(
     entries: Entries,
     config: EffectiveConfig | None,
     observer: Callable[[RequestRecord], None] | None,
+    progress: Callable[[], None],
 ) -> Replayed:
     replay = Replay(entries.header, config, observer)
     if config is not None:
         _check_hashed(config, recorded_configs(entries.header))
     complete, ending = True, ""
     try:
-        for event in entries:
+        for number, event in enumerate(entries):
             replay.apply(event)
+            if not number % _PROGRESS_EVENTS:
+                progress()
     except ReplayError as error:
         complete, ending = False, f"what is on record does not fit together ({error})"
     return Replayed(

@@ -111,13 +111,14 @@ class Simulation:
             self.at(when, partial(self._arrive, request))
         for when, happen in self._due:
             self.at(when, happen)
-        heap, now = self._heap, 0.0
+        heap = self._heap
         while heap:
             now, _, action = heappop(heap)
             action(now)
             self.outcome.events += 1
         busy_s = sum(server.busy_s for server in self.servers.values())
-        self.outcome.busy_share = busy_s / (now * len(self.servers)) if now else 0.0
+        end_s = max((row.end_s for row in self.outcome.rows), default=0.0)
+        self.outcome.busy_share = busy_s / (end_s * len(self.servers)) if end_s else 0.0
         self.outcome.wall_s = time.perf_counter() - started
         self.outcome.router_s = self.router.spent_s
         return self.outcome
@@ -196,8 +197,12 @@ class Simulation:
         if not server.up:
             self._send_again(live, now)
             return
-        self._live[str(live.request.number)] = live
-        server.engine.submit(self._engine_request(live.request), now)
+        wanted = self._engine_request(live.request)
+        if wanted.kv_tokens > server.config.capacity_tokens:  # the server answers 400
+            self._fail(live, now)
+            return
+        self._live[wanted.request_id] = live
+        server.engine.submit(wanted, now)
         server.note(now)
         if server.run is None:
             self._begin(server, now)
@@ -282,6 +287,9 @@ class Simulation:
             live.target = target
             self.at(now + _RECONNECT_S, partial(self._submit, live))
             return
+        self._fail(live, now)
+
+    def _fail(self, live: _Live, now: float) -> None:
         self.router.on_error(live.exchange, now)
         self.outcome.failed += 1
         self._follow(live.request, now)

@@ -45,6 +45,7 @@ def test_a_file_that_cannot_be_written_is_a_fault_of_the_settings(tmp_path):
 
 
 def test_a_recording_that_ends_early_is_logged(tmp_path, caplog):
+    caplog.set_level("WARNING", "epp.recording")
     settings = Settings(record=str(tmp_path / "run.rec"), record_max_bytes=10)
     Recording(settings, Configurations(CONFIG), CoreOptions(seed=1), 1.0).stop()
 

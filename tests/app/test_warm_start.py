@@ -293,6 +293,17 @@ async def test_it_is_saved_each_interval(tmp_path, monkeypatch):
     assert report.size == (tmp_path / STATE_FILE).stat().st_size
 
 
+async def test_a_cache_that_was_reset_is_saved_as_such_at_once(stage):
+    stage.learn()
+    await stage.warm.start()
+    stage.warm.save_soon()
+    running = asyncio.create_task(stage.warm.run())
+    async with asyncio.timeout(10):
+        while not stage.warm.report().saves["ok"]:  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+    running.cancel()
+
+
 async def test_without_an_interval_it_is_saved_at_the_end_alone(tmp_path, monkeypatch):
     monkeypatch.setattr(warm_start, "_TICK_S", 0.001)
     stage = Stage(tmp_path, interval_s=0.0)

@@ -18,7 +18,7 @@ from epp.config.settings import (
     LogSettings,
     UpstreamSettings,
 )
-from epp.discovery.resolver import DnspythonResolver
+from epp.discovery.dnspython_resolver import DnspythonResolver
 from epp.endpoints.dns_name import parse_dns_name
 from epp.proxy import EppServer, FastLane, bind_socket
 from tests.discovery.dns_server import DnsServer, dns_server
@@ -86,7 +86,7 @@ async def running(hosts: list[str], servers_port: int, config: Path, lane: str) 
         dns.ttl_s = 0
         dns.records[NAME, "A"] = list(hosts)
         resolver = DnspythonResolver(("127.0.0.1",), dns.port)
-        with patch("epp.app.endpoint_sources.DnspythonResolver", lambda: resolver):
+        with patch("epp.discovery.dnspython_resolver.DnspythonResolver", lambda: resolver):
             chosen = settings(config, servers_port, lane)
             clock = JumpingClock()
             runtime = Runtime(chosen, load_config(config.read_text(), str(config)), clock)

@@ -60,6 +60,10 @@ def test_a_thread_is_left_to_epp(served, monkeypatch):
             (*ENDPOINT, "--model-rewrite", "m=n"),
             "modelRewrite: needs bodies that can be changed, which `epp gateway` cannot",
         ),
+        (
+            (*ENDPOINT, "--cors-allowed-origins", "*"),
+            "cors.allowedOrigins: is not told to browsers by `epp gateway`",
+        ),
     ],
 )
 def test_what_cannot_be_is_refused_with_2(served, capsys, words, told):

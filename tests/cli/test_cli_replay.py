@@ -133,3 +133,11 @@ def test_a_configuration_that_reads_what_was_not_hashed_is_refused(tmp_path, cap
 
     assert replay(tmp_path / "run.rec", "--config", str(tmp_path / "other.yaml")) == 2
     assert "bytes of a prompt that are not on record" in capsys.readouterr().err
+
+
+def test_what_a_replay_has_no_use_for_is_refused(run, capsys):
+    assert replay(run, "--fleet", "f.yaml", "--csv", "out.csv") == 2
+    assert (
+        "goes with --config, --decisions and --format alone, not with --fleet, --csv"
+        in capsys.readouterr().err
+    )

@@ -162,7 +162,7 @@ log: []
     )
 
     assert found == [
-        "s.yaml: upstrem (line 1): unknown key 'upstrem'; did you mean 'upstream'? known keys here: host, port, adminPort, endpoint, config, configText, configInterval, shadowConfig, objective, modelRewrite, poolName, drainTimeout, maxRequestBytes, maxInflatedBytes, maxBufferedBytes, maxRequests, maxInflightPerEndpoint, slowStart, seed, record, recordMaxBytes, allowEngineAdmin, lane, pathRules, adminKey, adminKeyFile, endpointKey, endpointKeyFile, trustedProxies, tls, adminTls, apiKeys, discovery, kubernetes, log, accessLog, upstream, client, retry, metrics, health, receipts, stream, grpc, state",
+        "s.yaml: upstrem (line 1): unknown key 'upstrem'; did you mean 'upstream'? known keys here: host, port, adminPort, endpoint, config, configText, configInterval, shadowConfig, objective, modelRewrite, poolName, drainTimeout, maxRequestBytes, maxInflatedBytes, maxBufferedBytes, maxRequests, maxInflightPerEndpoint, slowStart, seed, record, recordMaxBytes, allowEngineAdmin, lane, pathRules, adminKey, adminKeyFile, endpointKey, endpointKeyFile, trustedProxies, tls, adminTls, apiKeys, discovery, kubernetes, log, accessLog, upstream, client, cors, retry, metrics, health, receipts, stream, grpc, state",
         "s.yaml: log (line 7): must be a mapping, not a list",
         "s.yaml: upstream.idleTimout (line 2): unknown key 'idleTimout'; did you mean 'idleTimeout'? known keys here: connectTimeout, firstByteTimeout, idleTimeout, totalTimeout, keepAlive, maxConnectionsPerEndpoint, tls",
         "s.yaml: port (line 3): must be a whole number, not the string '80'; write 80 without quotes",

@@ -181,6 +181,23 @@ def test_a_list_that_is_dropped_while_it_is_saved_is_left_out(monkeypatch):
     assert drain(steps).header.lists == []
 
 
+@pytest.mark.parametrize(("view", "left"), [(None, []), (0, ["cpu"])])
+def test_a_list_that_is_dropped_after_it_was_read_is_left_out(view, left):
+    pool, _ = learned(n=2)
+    pool.serve("z" * 640)
+    first = pool.endpoint(1)
+    pool.index.touch(0, first.slot, [1, 2], 16)
+    pool.index.touch(1, first.slot, [1, 2], 16)
+    steps = collect(pool.core.state, 1000.0)
+    next(steps)
+    next(steps)  # the first endpoint has been read
+    pool.index.drop(first.slot, view)
+    header = drain(steps).header
+
+    assert [header.views[part.view].name for part in header.lists if part.endpoint == 0] == left
+    assert [header.views[part.view].name for part in header.lists if part.endpoint == 1] == ["gpu", "cpu"]
+
+
 BASE = (ModelInfo("m"), ModelInfo("a", parent="m"))
 
 

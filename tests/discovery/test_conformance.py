@@ -6,8 +6,8 @@ import pytest
 
 from epp.config.endpoint_file import MAX_FILE_BYTES, read_endpoint_file
 from epp.discovery.dns import DnsSource
+from epp.discovery.dnspython_resolver import DnspythonResolver
 from epp.discovery.file import FileSource
-from epp.discovery.resolver import DnspythonResolver
 from epp.discovery.static import StaticSource
 from epp.discovery.watched_file import WatchedFile
 from epp.endpoints.dns_name import parse_dns_name

@@ -6,7 +6,8 @@ import dns.asyncresolver
 import dns.resolver
 import pytest
 
-from epp.discovery.resolver import Answer, DnspythonResolver, LookupFailedError, Record
+from epp.discovery.dnspython_resolver import DnspythonResolver
+from epp.discovery.resolver import Answer, LookupFailedError, Record
 from tests.discovery.dns_server import dns_server
 
 

@@ -14,7 +14,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from types import SimpleNamespace
 from unittest import mock
 
 import httpx
@@ -116,12 +115,11 @@ async def running_router(
     What else it does to the process (log handlers) is undone; the collection at its start, which looks at all that
     this process of tests has loaded and takes longer than a test, is left out.
     """
-    no_collector = SimpleNamespace(collect=lambda: 0, freeze=lambda: None)
     handlers, level = logging.root.handlers[:], logging.root.level
     started: asyncio.Future[Started] = asyncio.get_running_loop().create_future()
     serving = asyncio.create_task(serve_async(settings, config, started.set_result, shadow=shadow))
     try:
-        with mock.patch("epp.app.server.gc", no_collector):
+        with mock.patch("epp.app.server.calm_collector"):
             await asyncio.wait({serving, started}, return_when=asyncio.FIRST_COMPLETED)
         if serving.done():
             serving.result()

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from epp.config.settings import DiscoverySettings
-from epp.discovery.resolver import DnspythonResolver
+from epp.discovery.dnspython_resolver import DnspythonResolver
 from epp.endpoints.dns_name import parse_dns_name
 from tests.discovery.dns_server import dns_server
 from tests.e2e.kit import LONG_TEXT, chat, eventually, free_port
@@ -203,7 +203,8 @@ async def test_addresses_of_a_name_are_endpoints_and_follow_it(fleet, route, mon
         dns.ttl_s = 0
         dns.records["vllm.test.", "A"] = ["127.0.0.1"]
         monkeypatch.setattr(
-            "epp.app.endpoint_sources.DnspythonResolver", lambda: DnspythonResolver(("127.0.0.1",), dns.port)
+            "epp.discovery.dnspython_resolver.DnspythonResolver",
+            lambda: DnspythonResolver(("127.0.0.1",), dns.port),
         )
         name = parse_dns_name(f"http://vllm.test:{one.port}")
         router = await route(discovery=DiscoverySettings(dns=(name,), dns_min_interval_s=0.02))

@@ -9,6 +9,7 @@ import signal
 from dataclasses import replace
 from pathlib import Path
 
+import httpx
 import pytest
 
 from epp.app.standalone import EnvoyError, StandaloneOptions, serve_standalone_async
@@ -20,11 +21,15 @@ from epp.gateway.standalone.bootstrap import BootstrapOptions, assignment, boots
 from tests.certificates import Authority, serial
 from tests.director.core import Pool
 from tests.e2e.kit import DEFAULT_CONFIG, eventually, free_port, new_client
-from tests.envoy.kit import envoy_binary, running_envoy
+from tests.envoy.kit import METRICS, MODELS, Server, envoy_binary, running_envoy
 
 ADMIN = {"socket_address": {"address": "127.0.0.1", "port_value": 0}}
 BODY = {"model": "m", "prompt": "Hello"}
 STREAM = BODY | {"stream": True}
+UPGRADE = (
+    b"GET /v1/realtime?model=m HTTP/1.1\r\nhost: gateway\r\nconnection: upgrade\r\nupgrade: websocket\r\n"
+    b"sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\nsec-websocket-version: 13\r\n\r\n"
+)
 
 
 class Standalone:
@@ -204,6 +209,20 @@ async def test_a_dead_endpoint_is_passed_over_while_nothing_was_sent(standalone)
     assert await gate.in_flight() == 0
 
 
+async def test_what_nobody_answers_is_told_as_epp_serve_tells_it(standalone):
+    [server], gate = await standalone(1, max_request_bytes=1000)
+
+    long = await gate.client.post("/v1/completions", content=b"x" * 2000)
+    await server.__aexit__()
+    dead = await gate.ask()
+    [decision] = await gate.decisions(1)
+
+    assert (long.status_code, long.json()["error"]["code"]) == (413, "payload_too_large")
+    assert (dead.status_code, dead.json()["error"]["code"]) == (502, "upstream_connect_failed")
+    assert dead.headers["x-llm-d-request-dropped-reason"] == "upstream-connect-failed"
+    assert (decision["status"], decision["error"]) == (502, "upstream_connect_failed")
+
+
 async def test_a_503_is_repeated_at_the_next_endpoint_if_the_request_may_be(standalone):
     backends, gate = await standalone(2)
     text = "The same beginning. " * 200
@@ -289,8 +308,61 @@ async def test_a_drain_lets_streams_end(standalone):
     await gate.serving
 
 
+async def test_what_is_left_at_the_end_of_a_drain_is_a_shutdown(standalone, tmp_path):
+    _, gate = await standalone(1, drain_timeout_s=0.05)
+
+    async with gate.client.stream("POST", "/v1/completions", json=STREAM) as answer:
+        lines = answer.aiter_lines()
+        await anext(lines)
+        signal.raise_signal(signal.SIGTERM)
+        with pytest.raises(httpx.TransportError):
+            [_ async for _ in lines]
+    await gate.serving
+
+    [line] = (tmp_path / "access.log").read_text().splitlines()
+    assert json.loads(line)["reason"] == "shutdown"
+
+
 async def _not_ready(gate):
     return (await gate.admin.get("/readyz")).status_code == 503
+
+
+async def test_websockets_are_relayed_and_counted(standalone, stack):
+    shouting = await asyncio.start_server(_shout, "127.0.0.1", 0)
+    stack.callback(shouting.close)
+    host, port = shouting.sockets[0].getsockname()
+    backend = Server(address=f"{host}:{port}")
+    _, gate = await standalone(backends=[backend])
+
+    url = gate.client.base_url
+    reader, writer = await asyncio.open_connection(url.host, url.port)
+    writer.write(UPGRADE)
+    head = await reader.readuntil(b"\r\n\r\n")
+    writer.write(b"hello")
+    said = await reader.readexactly(5)
+    held = await gate.in_flight()
+    writer.close()
+    [decision] = await gate.decisions(1)
+
+    assert head.startswith(b"HTTP/1.1 101 ")
+    assert (said, held) == (b"HELLO", 1)
+    assert (decision["status"], decision["path"]) == (101, "/v1/realtime")
+    assert await gate.in_flight() == 0
+
+
+async def _shout(reader, writer):
+    """A model server that knows WebSockets, as far as a relay can tell."""
+    head = await reader.readuntil(b"\r\n\r\n")
+    if b"upgrade: websocket" in head:
+        writer.write(b"HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\nconnection: upgrade\r\n\r\n")
+        while data := await reader.read(100):
+            writer.write(data.upper())
+    else:
+        page = json.dumps(MODELS).encode() if b"/v1/models" in head else METRICS % 0
+        writer.write(
+            b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: %d\r\n\r\n%b" % (len(page), page)
+        )
+    writer.close()
 
 
 async def test_tls_is_spoken_with_the_certificate_given(standalone, tmp_path):

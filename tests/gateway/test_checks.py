@@ -173,13 +173,29 @@ def test_who_served_gets_the_claim():
     assert stage.pool.index.blocks(0, slots[first]) == 0
 
 
-def test_endpoints_that_were_not_reached_hold_nothing():
+@pytest.mark.parametrize(
+    ("flags", "reason", "status", "code"),
+    [
+        ("UF,URX", EndReason.UPSTREAM_ABORTED, 502, "upstream_connect_failed"),
+        ("UC", EndReason.UPSTREAM_ABORTED, 502, "upstream_protocol_error"),
+        ("SI", EndReason.TIMEOUT, 504, "upstream_timeout"),
+    ],
+)
+def test_what_no_endpoint_answered_is_the_error_that_clients_get(flags, reason, status, code):
     stage = Stage(n=1)
 
-    stage.ends(stage.ask(), status=503, flags="UF,URX")
+    stage.ends(stage.ask(), status=status, flags=flags)
 
-    assert stage.record.reason is EndReason.UPSTREAM_ABORTED
+    assert (stage.record.reason, stage.record.status, stage.record.error) == (reason, status, code)
     assert stage.pool.index.blocks(0, 0) == 0
+
+
+def test_a_503_that_was_passed_on_is_the_endpoints():
+    stage = Stage(n=1)
+
+    stage.ends(stage.ask(), status=503, flags="URX", served="10.0.0.1:8000", first_ms=3.0, attempts=3)
+
+    assert (stage.record.reason, stage.record.status, stage.record.error) == (EndReason.COMPLETE, 503, None)
 
 
 def test_a_request_without_an_answer_has_no_status():
@@ -282,6 +298,16 @@ def test_more_requests_than_may_be_open_are_refused():
 
     assert [answer.status for answer in answers] == [200, 200, 493]
     assert json.loads(answers[2].body)["error"]["code"] == "router_overloaded"
+
+
+def test_connections_that_we_break_are_a_shutdown():
+    stage = Stage(n=1)
+    answer = stage.ask()
+
+    stage.checks.cut()
+    stage.ends(answer, status=200, flags="DC", first_ms=3.0)
+
+    assert stage.record.reason is EndReason.SHUTDOWN
 
 
 def test_what_is_open_at_the_end_is_a_shutdown():
@@ -408,7 +434,7 @@ class Wire(asyncio.Transport):
 
 
 def connected(stage):
-    protocol, wire = CheckProtocol(stage.checks), Wire()
+    protocol, wire = CheckProtocol(stage.checks, patience_s=0.0), Wire()
     protocol.connection_made(wire)
     return protocol, wire
 
@@ -534,7 +560,11 @@ async def test_a_connection_that_ends_after_its_answer_is_noticed():
     protocol.data_received(QUESTION)
 
     protocol.connection_lost(None)
+    at_once = len(stage.checks)
+    for _ in range(3):
+        await asyncio.sleep(0)
 
+    assert at_once == 1
     assert stage.record.reason is EndReason.CLIENT_DISCONNECTED
     assert stage.pool.ledger.total() == 0
 

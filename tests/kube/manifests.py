@@ -1,6 +1,7 @@
 """Manifests as kustomize and Helm render them, and how they are checked without a cluster."""
 
 import functools
+import json
 import os
 import pathlib
 import shutil
@@ -22,19 +23,8 @@ OURS = [
 ]
 VLLM = [folder for folder in FOLDERS if folder.startswith("vllm-")]
 
-# Kinds of others: validated where their schema is here, and at least known.
-CUSTOM = {
-    "InferencePool",
-    "Gateway",
-    "HTTPRoute",
-    "DestinationRule",
-    "HealthCheckPolicy",
-    "GCPBackendPolicy",
-    "PodMonitoring",
-    "ServiceMonitor",
-    "PodMonitor",
-    "PrometheusRule",
-}
+# Kinds of Google's gateways, whose schemas are published nowhere: only that they are known is checked.
+UNPUBLISHED = {"HealthCheckPolicy", "GCPBackendPolicy"}
 
 
 @functools.cache
@@ -66,18 +56,41 @@ def chart(name="llm-d-infpool", namespace="llm-d-pfc-cpu", **values):
 
 
 @functools.cache
-def pool_schema(version):
+def custom_schemas():
+    """(apiVersion, kind) → schema, in which a field that it does not name is wrong."""
     crd = yaml.safe_load((ROOT / "tests" / "data" / "inferencepools.crd.yaml").read_text())
-    [found] = [v for v in crd["spec"]["versions"] if v["name"] == version]
-    return found["schema"]["openAPIV3Schema"]
+    [pool] = [v for v in crd["spec"]["versions"] if v["name"] == "v1"]
+    found = {("inference.networking.k8s.io/v1", "InferencePool"): strict(pool["schema"]["openAPIV3Schema"])}
+    for path in (ROOT / "tests" / "data" / "crds").glob("*.json"):
+        crd = json.loads(path.read_text())
+        schema = crd["openAPIV3Schema"]
+        schema["properties"] = {"apiVersion": {}, "kind": {}, "metadata": {}, **schema["properties"]}
+        found[crd["apiVersion"], crd["kind"]] = strict(schema)
+    return found
+
+
+def strict(schema):
+    """A copy of an API server's schema that says of unknown fields what `kubectl --validate=strict` does."""
+    if isinstance(schema, list):
+        return [strict(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    copy = {key: strict(value) for key, value in schema.items() if key != "properties"}
+    if isinstance(copy.get("pattern"), str):
+        copy["pattern"] = copy["pattern"].replace("^(?i)", "(?i)^")  # Go's spelling
+    if "properties" in schema:
+        copy["properties"] = {name: strict(value) for name, value in schema["properties"].items()}
+        if schema.get("type") == "object" and not schema.get("x-kubernetes-preserve-unknown-fields"):
+            copy.setdefault("additionalProperties", False)
+    return copy
 
 
 def check(obj):
-    """Every field is known and right, as far as there is a schema."""
+    """Every field is known and right."""
     kind, version = obj["kind"], obj["apiVersion"]
-    if version == "inference.networking.k8s.io/v1":
-        jsonschema.validate(obj, pool_schema("v1"))
-    elif kind in CUSTOM:
+    if (version, kind) in custom_schemas():
+        jsonschema.validate(obj, custom_schemas()[version, kind])
+    elif version == "inference.networking.x-k8s.io/v1alpha2" or kind in UNPUBLISHED:
         assert obj["metadata"]["name"]
         assert obj["spec"]
     else:

@@ -194,7 +194,51 @@ def test_leader_election_brings_its_own_role_and_a_strategy_that_ends():
     assert settings_of(container(objects)["args"]).kubernetes.leader_election
     assert spec["strategy"]["rollingUpdate"] == {"maxSurge": 1, "maxUnavailable": "100%"}
     assert spec["template"]["spec"]["terminationGracePeriodSeconds"] == 60
-    assert "lifecycle" not in container(rendered("gke"))
+    assert container(objects)["lifecycle"]["preStop"]["exec"]["command"] == ["sleep", "10"]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_pod_serves_on_while_gateways_hear_of_its_end_and_has_time_to_drain(command):
+    objects = rendered(command)
+    pod = only(objects, "Deployment")["spec"]["template"]["spec"]
+    drain_s = settings_of(container(objects)["args"]).drain_timeout_s
+
+    assert container(objects)["lifecycle"]["preStop"]["exec"]["command"] == ["sleep", "5"]
+    assert pod["terminationGracePeriodSeconds"] > 5 + drain_s
+
+
+# The guide's own file, as it was when it named its configuration so.
+GUIDES_FILE = """
+inferencePool:
+  modelServers: {matchLabels: {llm-d.ai/inference-serving: "true"}}
+inferenceExtension:
+  flags: {kv-cache-usage-percentage-metric: "vllm:kv_cache_usage_perc"}
+  monitoring: {gke: {enable: false}, prometheus: {enable: false}}
+  pluginsConfigFile: custom-plugins.yaml
+  pluginsCustomConfig:
+    custom-plugins.yaml: |
+      apiVersion: inference.networking.x-k8s.io/v1alpha1
+      kind: EndpointPickerConfig
+      plugins: [{type: active-request-scorer}]
+      schedulingProfiles: [{name: default, plugins: [{pluginRef: active-request-scorer, weight: 2.0}]}]
+"""
+
+
+@pytest.mark.parametrize("command", ["gke", "istio", "kgateway"])
+def test_a_values_file_that_gives_only_what_the_guides_gives_is_enough(command):
+    tree = yaml.safe_load(GUIDES_FILE)
+    provider, monitoring = COMMANDS[command]["provider__name"], tree["inferenceExtension"]["monitoring"]
+    monitoring["gke"]["enable"] = command == "gke"
+    monitoring["prometheus"]["enable"] = command == "istio"
+    objects = chart(text=yaml.safe_dump(tree | {"provider": {"name": provider}}))
+
+    for obj in objects:
+        check(obj)
+    settings = settings_of(container(objects)["args"])
+    assert settings.metrics.kv_usage_name == "vllm:kv_cache_usage_perc"
+    assert only(objects, "InferencePool")["spec"]["selector"] == {
+        "matchLabels": {"llm-d.ai/inference-serving": "true"}
+    }
 
 
 def test_flags_may_be_a_list_of_names_and_values_as_in_older_values_files():

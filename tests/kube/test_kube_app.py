@@ -5,8 +5,9 @@ from dataclasses import replace
 
 import pytest
 
+from epp.app.cluster import election_of
 from epp.app.endpoint_sources import endpoint_sources, has_sources
-from epp.app.kubernetes import leader_election, namespace_of
+from epp.app.kubernetes import namespace_of
 from epp.app.runtime import Runtime
 from epp.clock import SystemClock
 from epp.config import KubernetesSettings, Settings, load_config
@@ -64,7 +65,7 @@ def test_a_pool_or_a_selector_is_a_source(given, name):
 
 
 def test_there_is_no_election_unless_it_is_asked_for():
-    assert leader_election(Settings(), SystemClock()) is None
+    assert election_of(Settings(), SystemClock()) is None
 
 
 async def test_a_runtime_follows_the_pool_its_objectives_its_rewrites_and_a_reload(tmp_path):

@@ -175,3 +175,27 @@ async def test_of_two_replicas_one_leads_and_the_other_takes_over_in_time_withou
         answers += [await send(cluster, standby_url) for _ in range(5)]
         assert await leader.process.wait() == 0
         assert {status for status, _ in answers} == {200}
+
+
+async def test_replicas_that_share_a_directory_hand_the_index_over_with_the_lease(tmp_path):
+    async with new_cluster(tmp_path) as cluster:
+        await cluster.start_pod("a")
+        shared = ("--ha-enable-leader-election", f"--state-dir={tmp_path / 'state'}")
+        leader, leader_url = await cluster.start_epp(*shared)
+        _, standby_url = await cluster.start_epp(*shared, ready=False)
+        body = {"model": DEFAULT_MODEL, "prompt": "the same words again and again " * 100, "max_tokens": 4}
+        assert (await cluster.client.post(f"{leader_url}/v1/completions", json=body)).is_success
+        assert await loaded_entries(cluster, standby_url) == 0
+
+        leader.process.send_signal(signal.SIGTERM)
+        await cluster.until_ready(standby_url, patience_s=5.0)
+        async with asyncio.timeout(PATIENCE_S):
+            while not await loaded_entries(cluster, standby_url):  # noqa: ASYNC110
+                await asyncio.sleep(0.02)
+        assert await leader.process.wait() == 0
+
+
+async def loaded_entries(cluster, url):
+    page = (await cluster.client.get(f"{url}/metrics")).text
+    [line] = [line for line in page.splitlines() if line.startswith("epp_state_loaded_entries ")]
+    return float(line.split()[1])

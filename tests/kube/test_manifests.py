@@ -1,9 +1,11 @@
 """deploy/: every folder renders by itself, is valid, and says what epp understands."""
 
 import argparse
+import copy
 import json
 import re
 
+import jsonschema
 import pytest
 import yaml
 
@@ -160,7 +162,8 @@ def test_the_pod_is_confined_probed_and_given_time_to_drain(folder):
     }
     assert inside["readinessProbe"]["httpGet"]["path"] == "/readyz"
     assert inside["livenessProbe"]["httpGet"]["path"] == "/healthz"
-    assert pod["terminationGracePeriodSeconds"] > settings_of(inside["args"]).drain_timeout_s
+    assert inside["lifecycle"]["preStop"]["exec"]["command"] == ["sleep", "5"]
+    assert pod["terminationGracePeriodSeconds"] > 5 + settings_of(inside["args"]).drain_timeout_s
     assert pod["topologySpreadConstraints"]
 
 
@@ -322,3 +325,35 @@ def test_the_network_policy_lets_through_what_epp_needs_and_covers_the_pod(folde
     assert policy["podSelector"]["matchLabels"].items() <= labels.items()
     assert set(policy["policyTypes"]) == {"Ingress", "Egress"}
     assert out == {53, 443, 6443, 8000}
+
+
+@pytest.mark.parametrize(
+    ("folder", "kind", "path", "value", "told"),
+    [
+        ("gateway/istio", "Gateway", ("spec", "gatewayClass"), "istio", "gatewayClass"),
+        ("gateway/istio", "HTTPRoute", ("spec", "rules", 0, "backendRefs", 0, "port"), "http", "'http'"),
+        ("gateway/istio", "DestinationRule", ("spec", "trafficPolicy", "tls", "mode"), "TLS", "'TLS'"),
+        ("gateway/istio", "InferencePool", ("spec", "endpointPicker"), {}, "endpointPicker"),
+        ("gateway/gke", "PodMonitoring", ("spec", "endpoints", 0, "intervall"), "10s", "intervall"),
+        ("monitoring", "ServiceMonitor", ("spec", "endpoints", 0, "interval"), "ten", "'ten'"),
+        ("monitoring", "PodMonitor", ("spec", "podMetricsEndpoint"), [], "podMetricsEndpoint"),
+        ("monitoring", "PrometheusRule", ("spec", "groups", 0, "rules", 0, "for"), 5, "5 is not"),
+    ],
+)
+def test_a_field_that_a_kind_does_not_have_is_found(folder, kind, path, value, told):
+    obj = copy.deepcopy(only(kustomized(folder), kind))
+    node = obj
+    for key in path[:-1]:
+        node = node[key]
+    node[path[-1]] = value
+
+    with pytest.raises(jsonschema.ValidationError, match=told):
+        check(obj)
+
+
+def test_every_pod_is_spared_the_variables_of_services():
+    bare = list(yaml.safe_load_all((DEPLOY / "standalone" / "epp-envoy.yaml").read_text()))
+    rendered = [obj for folder in FOLDERS for obj in kustomized(folder)]
+
+    for obj in of_kind([*rendered, *bare], "Deployment"):
+        assert obj["spec"]["template"]["spec"]["enableServiceLinks"] is False

@@ -40,6 +40,9 @@ TROUBLE = {
                 {"series": 'epp_discovery_last_look_success{source="s"}', "values": "0x60"},
                 {"series": 'epp_requests_total{status="200",reason="complete"}', "values": "0+90x60"},
                 {"series": 'epp_requests_total{status="503",reason="rejected"}', "values": "0+10x60"},
+                {"series": 'epp_state_saves_total{result="failed",namespace="n"}', "values": "0+1x60"},
+                {"series": 'epp_state_saves_total{result="failed",namespace="m"}', "values": "3x60"},
+                {"series": 'epp_state_saves_total{result="ok",namespace="m"}', "values": "0+1x60"},
             ],
             "alert_rule_test": [
                 {
@@ -56,6 +59,11 @@ TROUBLE = {
                     "eval_time": "10m",
                     "alertname": "EppHighErrorRatio",
                     "exp_alerts": [{"exp_labels": {"severity": "critical"}}],
+                },
+                {
+                    "eval_time": "20m",
+                    "alertname": "EppStateNotSaved",
+                    "exp_alerts": [{"exp_labels": {"severity": "warning", "namespace": "n"}}],
                 },
                 {"eval_time": "10m", "alertname": "EppNoReadyEndpoint", "exp_alerts": []},
                 {"eval_time": "10m", "alertname": "EppDown", "exp_alerts": []},

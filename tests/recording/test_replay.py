@@ -4,8 +4,10 @@ import msgspec
 import pytest
 
 from epp.config import load_config
+from epp.director.director import Director
 from epp.director.pick import pick_list, pick_now
 from epp.director.types import EndReason, Failure, FailureKind, RequestHead
+from epp.director.upkeep import Upkeep
 from epp.errors import NoEndpointsError
 from epp.recording.events import (
     Committed,
@@ -19,6 +21,7 @@ from epp.recording.events import (
     Stored,
 )
 from epp.recording.framing import FIRST_LINE, add_entry, frame
+from epp.recording.recorded import RecordedDirector, RecordedUpkeep
 from epp.request import RewriteRule, RewriteTarget
 from epp.simulate.replay import ReplayError
 from tests.director.core import TIERED, usage
@@ -33,6 +36,19 @@ SESSIONS = TIERED.replace(
 ).replace(
     "  - {pluginRef: queue", "  - {pluginRef: session-affinity-scorer, weight: 3}\n  - {pluginRef: queue"
 )
+
+
+def public(kind):
+    """Names of the methods that others may call."""
+    return {name for name, value in vars(kind).items() if callable(value) and not name.startswith("_")}
+
+
+def test_every_call_that_may_change_the_core_is_on_record():
+    reads = {"response_headers"}
+    recorded_elsewhere = {"adopt", "adopt_views"}  # a reload, which is one event
+
+    assert public(Director) - public(RecordedDirector) - reads - recorded_elsewhere == set()
+    assert public(Upkeep) - public(RecordedUpkeep) - recorded_elsewhere == set()
 
 
 def same(pool, decisions, config=None):

@@ -8,7 +8,7 @@ import pytest
 
 from epp.config import Settings
 from tests.kube.manifests import chart, container, granted, kustomized
-from tests.kube.test_chart import GUIDE
+from tests.kube.test_chart import GUIDE, values
 
 FOLLOWED = {
     ("", "pods"),
@@ -64,9 +64,21 @@ def test_h08_the_memory_limit_covers_the_process_all_bodies_and_the_index_of_512
     assert resources["requests"]["memory"] == "512Mi"
 
 
-def test_h09_two_installations_in_a_namespace_share_no_name():
+@pytest.mark.parametrize(
+    "more",
+    [
+        {},
+        {
+            "inferenceExtension__replicas": 2,
+            "inferenceExtension__flags": {"ha-enable-leader-election": True},
+            "inferenceExtension__monitoring": {"prometheus": {"enabled": True, "auth": {"enabled": True}}},
+        },
+    ],
+)
+def test_h09_two_installations_in_a_namespace_share_no_name(more):
+    text = values(**more)
     names = [
-        {(obj["kind"], obj["metadata"]["name"]) for obj in chart(name, text=GUIDE)} for name in ("one", "two")
+        {(obj["kind"], obj["metadata"]["name"]) for obj in chart(name, text=text)} for name in ("one", "two")
     ]
 
     assert names[0] & names[1] == set()

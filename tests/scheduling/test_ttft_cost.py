@@ -158,7 +158,56 @@ def test_room_comes_as_answers_end(needed, seconds):
     flights.add(2, waiting)
     flights.first_token(decoding, 2.0)
 
-    assert flights.wait_s(needed, capacity=200.0, now=5.0, output_tokens=100.0) == seconds
+    assert flights.wait_s(needed, 0.0, capacity=200.0, now=5.0, answer_tokens=100.0) == seconds
+    assert flights.wait_s(needed + 30.0, 30.0, capacity=200.0, now=5.0, answer_tokens=100.0) == seconds
+
+
+def queue_of(*tokens, overlaps=None):
+    """Requests that were sent at 0 to an endpoint of 100 tokens, where the first has its first token at 1."""
+    flights = EndpointFlights(itl_s=0.1)
+    for number, own in enumerate(tokens):
+        shared = overlaps if overlaps and number else {}
+        flights.add(number, flight(tokens=own, prefill_s=2.0, overlaps=shared))
+    flights.first_token(flights.flights[0], 1.0)
+    return flights
+
+
+def test_those_that_wait_are_let_in_one_after_the_other():
+    """80 tokens until 11 s, then 80 until 23 s (2 s of prefill, 10 s of answer), and so on."""
+    flights = queue_of(80.0, 80.0, 80.0)
+
+    assert flights.wait_s(80.0, 0.0, capacity=100.0, now=1.0, answer_tokens=100.0) == 11.0 + 12.0 + 12.0 - 1.0
+
+
+def test_the_plan_is_made_anew_when_something_has_changed():
+    flights = queue_of(80.0, 80.0)
+    assert flights.wait_s(80.0, 0.0, 100.0, 1.0, 100.0) == 22.0
+    assert flights.wait_s(80.0, 0.0, 100.0, 2.0, 100.0) == 21.0
+
+    flights.first_token(flights.flights[1], 13.0)
+    assert flights.wait_s(80.0, 0.0, 100.0, 13.0, 100.0) == 10.0
+    flights.remove(0, 14.0)
+    flights.remove(1, 14.0)
+    assert flights.wait_s(80.0, 0.0, 100.0, 14.0, 100.0) == 0.0
+
+
+def test_who_is_gone_when_one_is_let_in_shares_nothing():
+    """The second shares 70 of its 80 tokens with the first; the third would too, but that one has ended."""
+    beside = queue_of(80.0, 80.0, overlaps={0: 70.0})
+    after = queue_of(80.0, 90.0, 80.0, overlaps={0: 70.0})
+
+    assert beside.wait_s(10.0, 0.0, 100.0, 1.0, 100.0) == 0.0
+    assert beside.wait_s(80.0, 70.0, 100.0, 1.0, 100.0) == 0.0
+    assert after.flights[2].own_tokens({0: 11.0}, 5.0) == 10.0
+    assert after.flights[2].own_tokens({0: 11.0}, 11.0) == 80.0
+
+
+def test_one_that_waits_for_others_that_wait_counts_on_sharing_with_nobody():
+    flights = queue_of(80.0, 80.0)
+
+    assert (
+        flights.wait_s(80.0, 70.0, 100.0, 1.0, 100.0) == flights.wait_s(80.0, 0.0, 100.0, 1.0, 100.0) == 22.0
+    )
 
 
 def test_time_between_tokens_moves_with_answers():
@@ -191,9 +240,9 @@ def test_it_observes_picks_and_answers():
 
 def test_idle_endpoints_are_rated_by_what_they_hold():
     matches = {"gpu": PrefixMatch(((0b10, 90),), 100, 100.0)}
-    costs = scorer().costs(cycle(fleet(2), matches=matches, prompt_tokens=10_000))
+    costs = scorer().costs(cycle(fleet(3), matches=matches, prompt_tokens=10_000))
 
-    assert costs[0] == pytest.approx(0.6 * (1 + 5_000 / 39_000))
+    assert costs[0] == costs[2] == pytest.approx(0.6 * (1 + 5_000 / 39_000))
     assert costs[1] == pytest.approx(0.06 * (1 + 9_500 / 39_000))
 
 

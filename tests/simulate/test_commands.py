@@ -144,6 +144,40 @@ def test_counts_must_be_positive(files, capsys):
     assert "must be at least 1, got 0" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--seeds", "x"), "must be a whole number, got 'x'"),
+        (("--slo-ttft", "-1"), "must be above 0, got -1"),
+        (("--slo-itl", "soon"), "must be a number of seconds, got 'soon'"),
+        (("--slo-itl", "nan"), "must be above 0, got nan"),
+    ],
+)
+def test_a_number_that_is_none_is_told(files, capsys, words, message):
+    with pytest.raises(SystemExit) as ended:
+        simulate(files, *words)
+    assert ended.value.code == 2
+    assert message in capsys.readouterr().err
+
+
+def test_a_prompt_that_no_server_can_hold_is_refused_by_it(files, capsys):
+    """100 blocks are 1,600 tokens; prompts have 2,100."""
+    (files / "fleet.yaml").write_text("engines: 1\ngpuBlocks: 100\n")
+    assert simulate(files) == 0
+
+    assert "0 ended, 0 rejected, 12 failed" in capsys.readouterr().out
+
+
+def test_events_after_the_last_request_do_not_make_the_fleet_look_idle(files, capsys):
+    shares = []
+    for events in ("", "events:\n- {at: 10000, kind: up, endpoint: 0}\n"):
+        (files / "fleet.yaml").write_text(FLEET + events)
+        assert simulate(files, "--format", "json") == 0
+        shares.append(json.loads(capsys.readouterr().out)["runs"]["default"]["busy_share"])
+
+    assert shares[0] == shares[1] > 0.2
+
+
 def test_a_fleet_in_trouble_loses_only_what_was_streaming(files, capsys):
     events = "events:\n- {at: 1, kind: down, endpoint: 0}\n- {at: 4, kind: up, endpoint: 0}\n"
     events += "- {at: 0.5, kind: cpu-tier-off, endpoint: 1}\n- {at: 0.2, kind: scrapes-fail, endpoint: 1}\n"

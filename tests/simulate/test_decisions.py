@@ -27,6 +27,8 @@ def test_every_decision_tells_what_each_endpoint_would_have_done():
 
     assert len(decisions) == regret.decisions == len(outcome.rows) == 60
     for decision in decisions:
+        hits = decision["candidates"][0]["predicted_hit_tokens"]
+        assert hits["gpu"] + hits["cpu"] <= 2_100
         forecasts = {c["endpoint"]: c["forecast_ttft_s"] for c in decision["candidates"]}
         assert len(forecasts) == 3
         wanted = forecasts[decision["picked"]] - min(forecasts.values())

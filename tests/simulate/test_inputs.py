@@ -375,6 +375,19 @@ def test_a_recording_is_a_trace(tmp_path):
     assert workload.note == ""
 
 
+def test_a_recording_that_was_cut_is_played_so_far_and_said_to_be(tmp_path):
+    pool = RecordedPool()
+    pool.serve("x" * 2_000, 1.0, usage=usage(500, 5))
+    pool.tape.passed(100.0)
+    pool.serve("x" * 2_000, 2.0, usage=usage(500, 5))
+    (tmp_path / "run.rec").write_bytes(pool.written()[:-1])
+
+    workload = workload_of(read_workload({"kind": "trace", "file": str(tmp_path / "run.rec")}), 1)
+
+    assert workload.total == 1
+    assert workload.note.startswith("run.rec is not whole: it was cut off, after ")
+
+
 def test_a_recording_that_cannot_be_read_is_refused(tmp_path):
     (tmp_path / "run.rec").write_bytes(b"epp recording 2\n")
 

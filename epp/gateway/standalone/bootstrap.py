@@ -7,20 +7,17 @@ from typing import Any, Final
 
 from epp.endpoints.types import Endpoint
 from epp.gateway.events import DESTINATION
+from epp.gateway.standalone.replies import local_replies
 
 __all__ = [
-    "CERTIFICATE_FILE", "ENDPOINTS_FILE", "EXCHANGE", "STAND_INS", "BootstrapOptions", "assignment",
-    "bootstrap", "certificate",
+    "CERTIFICATE_FILE", "ENDPOINTS_FILE", "EXCHANGE", "BootstrapOptions", "assignment", "bootstrap",
+    "certificate",
 ]  # fmt: skip
 
 ENDPOINTS_FILE: Final = "endpoints.json"
 CERTIFICATE_FILE: Final = "certificate.json"
 
 EXCHANGE: Final = "x-epp-exchange"  # header and metadata key by which a log line names its check
-
-# Envoy takes an answer of 500 and above for a picker that fails, and lets the request go on. So such refusals
-# come to it under a status that stands for theirs.
-STAND_INS: Final = {500: 490, 503: 493}
 
 _TYPES: Final = "type.googleapis.com/envoy"
 _CHECK_NAMESPACE: Final = "envoy.filters.http.ext_authz"
@@ -155,7 +152,8 @@ def _listener(options: BootstrapOptions) -> dict[str, Any]:
             },
         ],
         route_config={"virtual_hosts": [_virtual_host(options)]},
-        local_reply_config={"mappers": [_meant(*pair) for pair in STAND_INS.items()]},
+        upgrade_configs=[{"upgrade_type": "websocket"}],
+        local_reply_config={"mappers": local_replies(options.max_body_bytes)},
         access_log=[{"name": "stdout", "typed_config": _access_log()}],
     )
     chain: dict[str, Any] = {"filters": [{"name": "http", "typed_config": manager}]}
@@ -197,7 +195,7 @@ def _check(options: BootstrapOptions) -> dict[str, Any]:
         failure_mode_allow=True,
         with_request_body={"max_request_bytes": options.max_body_bytes},
         allowed_headers={"patterns": [{"safe_regex": {"regex": ".*"}}]},
-        disallowed_headers=_exactly(["transfer-encoding", "expect"]),
+        disallowed_headers=_exactly(["transfer-encoding", "expect", "connection", "upgrade"]),
         http_service={
             "server_uri": {"uri": "http://epp", "cluster": "checks", "timeout": timeout},
             "authorization_response": {
@@ -208,12 +206,6 @@ def _check(options: BootstrapOptions) -> dict[str, Any]:
             },
         },
     )
-
-
-def _meant(status: int, stand_in: int) -> dict[str, Any]:
-    """Give a refusal its own status back."""
-    value = {"default_value": stand_in, "runtime_key": f"epp.stand_in_{status}"}
-    return {"filter": {"status_code_filter": {"comparison": {"value": value}}}, "status_code": status}
 
 
 def _usage_rules() -> list[dict[str, Any]]:

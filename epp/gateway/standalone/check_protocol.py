@@ -5,7 +5,7 @@ No head and no body is limited here: Envoy has limited both before it asks.
 
 import asyncio
 from collections.abc import Generator
-from typing import cast
+from typing import Final, cast
 
 from epp.gateway.standalone.checks import CheckAnswer, Checks
 from epp.gateway.standalone.questions import QuestionReader
@@ -13,11 +13,16 @@ from epp.gateway.standalone.questions import QuestionReader
 __all__ = ["CheckProtocol"]
 
 
+_PATIENCE_S: Final = 0.5
+
+
 class CheckProtocol(asyncio.Protocol):
     """One connection; Envoy sends the next question when it has the answer to the last."""
 
-    def __init__(self, checks: Checks) -> None:
+    def __init__(self, checks: Checks, patience_s: float = _PATIENCE_S) -> None:
+        """`patience_s`: how long a line of the log may still be on its way when a connection ends."""
         self._checks = checks
+        self._patience_s = patience_s
         self._loop = asyncio.get_running_loop()
         self._reader = QuestionReader()
         self._transport: asyncio.Transport | None = None
@@ -34,7 +39,7 @@ class CheckProtocol(asyncio.Protocol):
         if self._steps is not None:
             self._steps.close()
         if self._told is not None:
-            self._checks.unread(self._told)
+            self._loop.call_later(self._patience_s, self._checks.unread, self._told)
 
     def data_received(self, data: bytes) -> None:
         """Bytes of a question."""

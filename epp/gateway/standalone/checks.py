@@ -11,17 +11,17 @@ from epp.director import Director, EndReason, Exchange
 from epp.director.pick import pick_list
 from epp.errors import (
     EppError,
+    FirstByteTimeoutError,
     ForbiddenError,
     InternalError,
     OverloadedError,
     ShuttingDownError,
-    UpstreamConnectError,
 )
 from epp.gateway.forms import model_of_form
 from epp.gateway.heads import Line, head_of, line_of, raw, removed_names, request_id_of
-from epp.gateway.standalone.bootstrap import STAND_INS
 from epp.gateway.standalone.lines import AccessLine
 from epp.gateway.standalone.questions import Question
+from epp.gateway.standalone.replies import FAILURES, STAND_INS
 from epp.http.errors import error_response
 from epp.http.headers import Credentials
 from epp.response.types import Usage
@@ -39,11 +39,9 @@ _GO_ON: Final = (
 _REPEAT_RESETS: Final = b"x-envoy-retry-on: reset\r\n"
 _REPEAT_ALL: Final = b"x-envoy-retry-on: reset,retriable-status-codes\r\n"
 _GONE: Final = frozenset({"DC", "DPE", "DT"})
-_UNREACHED: Final = frozenset({"UF", "UH", "UO", "NR", "NC", "URX"})
-_BROKEN: Final = frozenset({"UC", "UR", "LR", "UPE"})
-_LATE: Final = frozenset({"UT", "SI", "UMSDR", "DT"})
 _KNOWN_FLAGS: Final = 256
 _WARN_EVERY_S: Final = 10.0
+_SHUTTING_DOWN: Final = ShuttingDownError("the router is shutting down")
 
 
 class CheckAnswer(NamedTuple):
@@ -81,6 +79,7 @@ class Checks:
         self._around = around
         self._numbers = itertools.count(1)
         self._open: dict[int, Exchange] = {}
+        self._cutting = False
         self._unasked = 0
         self._warned = float("-inf")
 
@@ -161,8 +160,9 @@ class Checks:
         return CheckAnswer(b"%b\r\n\r\n%b" % (b"\r\n".join(lines), body))
 
     def unread(self, number: int) -> None:
-        """Envoy has closed the connection on which it was told of this exchange: its client left while it
-        asked, and it sent nothing. (It keeps connections whose answer it has read.)
+        """Envoy has closed the connection on which it was told of this exchange, and logged nothing of it.
+
+        So its client left while it asked, and nothing was sent: with its answer read, Envoy keeps it open.
         """
         exchange = self._open.pop(number, None)
         if exchange is not None:
@@ -187,12 +187,15 @@ class Checks:
 
     def _ended(self, exchange: Exchange, line: AccessLine) -> None:
         director = self._around.director
-        reason = _reason(line.flags)
+        reason, error = _fate(line.flags)
         if line.attempts is not None and line.attempts > 1:
             exchange.attempts = line.attempts
             director.budget.spend(line.attempts - 1, self._around.now())
-        if reason is None:
-            self._end(exchange, EndReason.UPSTREAM_ABORTED, error=UpstreamConnectError("no connection"))
+        if self._cutting and reason is EndReason.CLIENT_DISCONNECTED:
+            self._end(exchange, EndReason.SHUTDOWN, error=_SHUTTING_DOWN)
+            return
+        if line.first_ms is None and error is not None:  # no endpoint has answered
+            self._end(exchange, reason, error=error)
             return
         if line.served is not None:
             director.on_served(exchange, line.served)
@@ -202,10 +205,14 @@ class Checks:
             director.on_first_byte(exchange, first)
         self._end(exchange, reason, usage=_usage(line), response_bytes=line.bytes)
 
+    def cut(self) -> None:
+        """Envoy will be ended now, with what it relays: connections that break are broken by us."""
+        self._cutting = True
+
     def shut_down(self) -> None:
         """Envoy is gone: nothing more will be reported."""
         for exchange in self._open.values():
-            self._end(exchange, EndReason.SHUTDOWN, error=ShuttingDownError("the router is shutting down"))
+            self._end(exchange, EndReason.SHUTDOWN, error=_SHUTTING_DOWN)
         self._open.clear()
 
     def _end(
@@ -222,16 +229,16 @@ class Checks:
 
 
 @lru_cache(_KNOWN_FLAGS)
-def _reason(flags: str | None) -> EndReason | None:
-    """What Envoy's flags (`DC`, `UF,URX`, …) say of a request's end; None: it reached nobody."""
+def _fate(flags: str | None) -> tuple[EndReason, EppError | None]:
+    """How a request ended by Envoy's flags (`DC`, `UF,URX`, …), and what clients get if nobody answered."""
     found = frozenset((flags or "-").split(","))
-    if found & _UNREACHED:
-        return None
     if found & _GONE:
-        return EndReason.CLIENT_DISCONNECTED
-    if found & _BROKEN:
-        return EndReason.UPSTREAM_ABORTED
-    return EndReason.TIMEOUT if found & _LATE else EndReason.COMPLETE
+        return EndReason.CLIENT_DISCONNECTED, None
+    for failed, error in FAILURES:
+        if found & failed:
+            late = isinstance(error, FirstByteTimeoutError)
+            return EndReason.TIMEOUT if late else EndReason.UPSTREAM_ABORTED, error
+    return EndReason.COMPLETE, None
 
 
 def _usage(line: AccessLine) -> Usage | None:

@@ -126,12 +126,14 @@ class EnvoyProcess:
         address = told["listener_statuses"][0]["local_address"]["socket_address"]
         return int(address["port_value"])
 
-    async def drain(self, timeout_s: float) -> None:
-        """Let what is in flight end: each answer closes its connection."""
+    async def drain(self, timeout_s: float) -> bool:
+        """Let what is in flight end: each answer closes its connection. False: something is left."""
         with contextlib.suppress(httpx.TransportError, TimeoutError):
             async with asyncio.timeout(timeout_s):
                 await self._admin.post("/drain_listeners?graceful&skip_exit")
                 await self._until_idle()
+                return True
+        return False
 
     async def _until_idle(self) -> None:
         while True:

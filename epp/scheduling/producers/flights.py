@@ -1,9 +1,12 @@
 """The shadow state of an endpoint: what this router has sent there and what that keeps it busy with."""
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from heapq import heappop, heappush
 from typing import Final
+
+import msgspec
 
 from epp.scheduling.producers.latency import Work
 
@@ -39,6 +42,14 @@ class Flight:
     overlaps: Mapping[int, float] = field(default_factory=dict)
     first_token_s: float | None = None
 
+    def own_tokens(self, end_of: Mapping[int, float], now: float) -> float:
+        """What it holds that none of those before it does that end after `now`."""
+        shared = 0.0
+        for number, tokens in self.overlaps.items():
+            if tokens > shared and end_of.get(number, now) > now:
+                shared = tokens
+        return self.tokens - shared
+
 
 def common_blocks(one: Sequence[int], other: Sequence[int]) -> int:
     """Leading blocks that two chains share: equal hashes mean equal prefixes, so bisection finds the end."""
@@ -56,15 +67,22 @@ def common_blocks(one: Sequence[int], other: Sequence[int]) -> int:
     return same
 
 
-def _seconds_until_free(missing: float, ends: Iterable[tuple[float, float]]) -> float:
-    """Seconds until ends have freed `missing` tokens; the last end where they never do."""
-    last_s = 0.0
-    for seconds, tokens in sorted(ends):
-        last_s = seconds
-        missing -= tokens
-        if missing <= 0:
-            break
-    return last_s
+class _Plan(msgspec.Struct, frozen=True):
+    """When the last of those that wait is let in, what is free then, and who ends later; absolute seconds."""
+
+    let_in_s: float
+    free: float
+    ends: tuple[tuple[float, float], ...]
+
+    def room_s(self, needed: float) -> float:
+        """When `needed` tokens are free; the last end where they never are."""
+        missing, when_s = needed - self.free, self.let_in_s
+        for end_s, tokens in self.ends if missing > 0 else ():
+            when_s = max(when_s, end_s)
+            missing -= tokens
+            if missing <= 0:
+                break
+        return when_s
 
 
 @dataclass(slots=True)
@@ -78,13 +96,14 @@ class EndpointFlights:
     _holders: dict[int, int] = field(default_factory=dict)  # by block, how many requests here hold it
     _own_tokens: list[float] | None = None
     _held_tokens: float = 0.0
+    _plan: _Plan | None = None  # made when it is asked for, void when something has changed
 
     def add(self, number: int, flight: Flight) -> None:
         """A request was sent; `number` has never been used before."""
         self.flights[number] = flight
         self.prefill_s += flight.prefill_s
         self.pending += 1
-        self._own_tokens = None
+        self._own_tokens = self._plan = None
         shared = self.shared_blocks(flight.chain)
         holders = self._holders
         for block in flight.chain[:shared]:
@@ -95,6 +114,7 @@ class EndpointFlights:
         """Its prompt is computed."""
         if flight.first_token_s is None:
             flight.first_token_s = now
+            self._plan = None
             self.pending -= 1
             self.prefill_s = self.prefill_s - flight.prefill_s if self.pending else 0.0
 
@@ -103,7 +123,7 @@ class EndpointFlights:
         flight = self.flights[number]
         self.first_token(flight, now)
         del self.flights[number]
-        self._own_tokens = None
+        self._own_tokens = self._plan = None
         self._let_go(flight.chain)
 
     def _let_go(self, chain: Sequence[int]) -> None:
@@ -164,21 +184,42 @@ class EndpointFlights:
         self._count()
         return self._held_tokens
 
-    def wait_s(self, needed: float, capacity: float, now: float, output_tokens: float) -> float:
-        """Seconds until `needed` tokens of `capacity` are free, as answers under way are expected to end."""
-        missing = needed - (capacity - self.held_tokens)
-        return _seconds_until_free(missing, self._ends(now, output_tokens)) if missing > 0 else 0.0
+    def wait_s(
+        self, tokens: float, shared: float, capacity: float, now: float, answer_tokens: float
+    ) -> float:
+        """Seconds until one that comes after all that are here has room for `tokens`.
 
-    def _ends(self, now: float, output_tokens: float) -> Iterator[tuple[float, float]]:
-        """When each request is expected to end, and the tokens it frees then."""
-        answer_s = output_tokens * self.itl_s
-        queue_s = 0.0
-        for flight, tokens in zip(self.flights.values(), self._count(), strict=True):
-            if flight.first_token_s is None:
-                queue_s += flight.prefill_s
-                yield queue_s + answer_s, tokens
+        It shares `shared` of them with somebody here, unless it must wait for others that wait: by then those
+        that it shares with may be gone.
+        """
+        if not self.pending and tokens - shared <= capacity - self.held_tokens:
+            return 0.0
+        if self._plan is None:
+            self._plan = self._planned(capacity, now, answer_tokens * self.itl_s)
+        needed = tokens if self._plan.let_in_s > now else tokens - shared
+        return max(0.0, self._plan.room_s(needed) - now)
+
+    def _planned(self, capacity: float, now: float, answer_s: float) -> _Plan:
+        """Requests are let in one after the other, as those before them end; each prefill takes its time."""
+        ends: list[tuple[float, float]] = []
+        end_of: dict[int, float] = {}
+        free, let_in_s, computed_s = capacity, now, now
+        for number, flight in self.flights.items():
+            if flight.first_token_s is not None:
+                end_s, tokens = flight.first_token_s + answer_s, flight.own_tokens(end_of, now)
             else:
-                yield max(0.0, flight.first_token_s + answer_s - now), tokens
+                tokens = flight.own_tokens(end_of, let_in_s)
+                while free < tokens and ends:
+                    freed_s, freed = heappop(ends)
+                    let_in_s = max(let_in_s, freed_s)
+                    free += freed
+                    tokens = flight.own_tokens(end_of, let_in_s)
+                computed_s = max(let_in_s, computed_s) + flight.prefill_s
+                end_s = computed_s + answer_s
+            free -= tokens
+            end_of[number] = end_s
+            heappush(ends, (end_s, tokens))
+        return _Plan(let_in_s, free, tuple(sorted(ends)))
 
     def _count(self) -> list[float]:
         """What each request holds of its own, counted when one came or went."""

@@ -39,7 +39,7 @@ class TtftCostParameters:
     max_wait_s: float = param(
         30.0,
         key="maxWait",
-        doc="An endpoint where a request has waited so long for its first token comes after all others.",
+        doc="Where a request has waited longer than this for its first token, the wait is added to the cost.",
         above=0,
         duration=True,
     )
@@ -65,15 +65,17 @@ class _Outlook(msgspec.Struct, frozen=True):
 class TtftCostScorer:
     """Prefers the endpoint where the request's first token is predicted to come first, and does least harm.
 
-    Formula: cost = max(queue, memory) + prefill + harm + price, in seconds;
+    Formula: cost = max(queue, memory) + prefill + harm + price + stuck, in seconds;
     score = (least + 20 ms) / (cost + 20 ms).
     queue: predicted prefill of this router's requests there that have no first token yet; memory: until
-    enough KV blocks are free, by the expected ends of answers under way; prefill: of what no tier holds, and
+    enough KV blocks are free, by the expected ends of answers under way and of those that are let in before
+    this one; prefill: of what no tier holds, and
     the fetch of what only the CPU tier does; harm: decodeHarm * prefill * answers under way; price:
     memoryPrice * share of the KV cache that the request takes * share that is taken * how long an answer
     takes. Times are learned from first tokens, by model.
     Missing data: an endpoint that does not tell its KV capacity has memory 0.
-    Ties: equal costs give equal scores. Where a request has waited for maxWait, the wait counts as queue.
+    Ties: equal costs give equal scores. stuck: how long the first that waits there has, once that is above
+    maxWait.
     """
 
     type: ClassVar[str] = "ttft-cost-scorer"
@@ -120,7 +122,20 @@ class TtftCostScorer:
         """Seconds, a candidate each."""
         matched = held_tokens(cycle, self._cpu_producers)
         learned = self.learned(cycle.model)
-        return [self._outlook(cycle, endpoint, matched, learned).cost_s for endpoint in cycle.candidates]
+        gpu, cpu, endpoints = matched.gpu_tokens, matched.cpu_tokens, self._endpoints
+        costs: list[float] = []
+        idle: dict[tuple[float, float], float] = {}  # where nothing is under way, by what is held
+        for endpoint in cycle.candidates:
+            flights = endpoints.get(endpoint.slot)
+            if flights is not None and flights.flights:
+                costs.append(self._outlook(cycle, endpoint, matched, learned).cost_s)
+                continue
+            held = gpu.get(endpoint.slot, 0.0), cpu.get(endpoint.slot, 0.0)
+            cost = idle.get(held)
+            if cost is None:
+                cost = idle[held] = learned.latency.prefill_s(_work(cycle, *held))
+            costs.append(cost)
+        return costs
 
     def _outlook(self, cycle: Cycle, endpoint: Endpoint, matched: Matched, learned: Learned) -> "_Outlook":
         flights = self._endpoints.get(endpoint.slot)
@@ -136,21 +151,21 @@ class TtftCostScorer:
         if capacity is not None:
             held = flights.held_tokens
             needed = cycle.prompt_tokens + output_tokens - shared
-            memory_s = flights.wait_s(needed, capacity, cycle.now, output_tokens)
+            memory_s = flights.wait_s(needed + shared, shared, capacity, cycle.now, output_tokens)
             price_s = needed / capacity * held / capacity * output_tokens * flights.itl_s
             # What nobody uses there is evicted by what those that are there still need.
             hit = max(shared, min(hit, shared + capacity - held))
         work = _work(cycle, hit, cpu_hit)
         prefill_s = learned.latency.prefill_s(work)
-        wait_s = max(self._queue_s(flights, cycle.now), memory_s)
+        wait_s = max(flights.prefill_s, memory_s) + self._too_long_s(flights, cycle.now)
         cost_s = wait_s + prefill_s * (1 + self._harm * flights.decoding) + self._memory_price * price_s
         clear = flights.pending == 0 and not memory_s
         return _Outlook(work, prefill_s, cost_s, clear)
 
-    def _queue_s(self, flights: EndpointFlights, now: float) -> float:
-        """Prefill before this request's; where somebody has waited for too long, that wait."""
+    def _too_long_s(self, flights: EndpointFlights, now: float) -> float:
+        """How long somebody has waited there, if that is too long."""
         waited_s = flights.oldest_wait_s(now)
-        return max(flights.prefill_s, waited_s) if waited_s > self._max_wait_s else flights.prefill_s
+        return waited_s if waited_s > self._max_wait_s else 0.0
 
     def on_picked(self, cycle: Cycle, endpoint: Endpoint) -> None:
         """The request goes to `endpoint`."""

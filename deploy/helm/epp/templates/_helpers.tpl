@@ -30,6 +30,9 @@ labels:
 {{- define "epp.elects" -}}
 {{- if eq (toString (get (include "epp.flags" . | fromJson) "ha-enable-leader-election")) "true" }}true{{ end }}
 {{- end }}
+{{- define "epp.secret" -}}
+{{- .Values.inferenceExtension.monitoring.prometheus.auth.secretName | default (printf "%s-metrics-reader" (include "epp.name" .)) }}
+{{- end }}
 {{- define "epp.asks" -}}
 {{- with .Values.inferenceExtension.monitoring.prometheus }}{{ include "epp.on" (.auth | default dict) }}{{ end }}
 {{- end }}
