@@ -19,6 +19,8 @@ from epp.director.types import RequestHead
 from epp.errors import ConfigError, EppError
 from epp.http.response import ResponseReader
 from epp.http.types import UpstreamSettings
+from epp.request import api_of, parse_steps
+from epp.request.steps import result_of
 from epp.response.observer import ResponseObserver
 from epp.scrape.exposition import PageError
 from epp.scrape.page import PageReader
@@ -49,6 +51,17 @@ def body(data: bytes) -> None:
         return
     for _ in hash_prompts(request, "m", "", _VIEWS):
         pass
+    if coding == "identity":
+        _read_in_steps(path, data[2:])
+
+
+def _read_in_steps(path: str, data: bytes) -> None:
+    """What can be read at once can be read in small steps, but for text that is none."""
+    try:
+        result_of(parse_steps(api_of(path), data, 16))
+    except EppError as error:
+        is_text = b"\\ud" not in data.lower() and data.decode("utf-8", "replace").encode() == data
+        _check(not is_text, f"refused in steps alone: {error}")
 
 
 def stream(data: bytes) -> None:

@@ -731,3 +731,13 @@ def test_an_answer_that_is_not_shown_ends_with_the_pick():
     stream.say(request_headers(mode="BUFFERED"), request_body(BODY, end=True))
 
     assert stream.over
+
+
+def test_an_answer_without_a_body_keeps_its_length():
+    stream = rewriting().stream()
+    stream.say(request_headers(response_mode="STREAMED"), request_body(BODY, end=True))
+
+    [answer] = stream.say(response_headers(headers=[*JSON, ("content-length", "0")], end=True))
+
+    assert "content-length" not in answer.removed
+    assert stream.over
