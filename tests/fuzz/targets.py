@@ -20,7 +20,7 @@ from epp.director.types import RequestHead
 from epp.errors import ConfigError, EppError
 from epp.http.response import ResponseReader
 from epp.http.types import UpstreamSettings
-from epp.request import Api, Body, decode_body, with_model
+from epp.request import Api, Body, api_of, decode_body, parse_steps, with_model
 from epp.request.steps import result_of
 from epp.response import answer_names
 from epp.response.observer import ResponseObserver
@@ -55,6 +55,8 @@ def body(data: bytes) -> None:
         pass
     if request.api is not Api.OTHER:
         _rewrite(decode_body(coding, data[2:], LIMIT_BYTES))
+    if coding == "identity":
+        _read_in_steps(path, data[2:])
 
 
 def _rewrite(plain: Body) -> None:
@@ -65,6 +67,15 @@ def _rewrite(plain: Body) -> None:
     except (ValueError, RecursionError):  # numbers of more digits than Python reads, depths that it does not
         return
     _check(after == {**before, "model": 'a"'}, "more than the model was rewritten")
+
+
+def _read_in_steps(path: str, data: bytes) -> None:
+    """What can be read at once can be read in small steps, but for text that is none."""
+    try:
+        result_of(parse_steps(api_of(path), data, 16))
+    except EppError as error:
+        is_text = b"\\ud" not in data.lower() and data.decode("utf-8", "replace").encode() == data
+        _check(not is_text, f"refused in steps alone: {error}")
 
 
 def stream(data: bytes) -> None:
