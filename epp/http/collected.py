@@ -35,6 +35,12 @@ class Collected:
 
     def take(self) -> bytes | bytearray:
         """The body; nothing of it is kept here."""
-        grown, pieces = self._grown, self._pieces
-        self._grown, self._pieces = None, []
-        return b"".join(pieces) if grown is None else grown
+        if self._grown is not None:
+            grown, self._grown = self._grown, None
+            return grown
+        pieces = self._pieces
+        if len(pieces) == 1:  # of most requests
+            return pieces.pop()
+        body = b"".join(pieces)
+        pieces.clear()
+        return body
