@@ -128,6 +128,8 @@ def _write_message(out: PromptBytes, raw: Raw) -> Generator[None, None, None]:
         write_message(out, _decode_message(raw))
     else:
         message = _decode_long_message(raw)
+        if len(raw) > out.step_bytes:
+            yield
         yield from _write(out, _without_content(message), _content(message.content), message.tool_calls)
 
 
@@ -163,7 +165,7 @@ def _write(
         out.text_json(content)
     elif content:
         for start in range(0, len(content), _STEP_PARTS):
-            if start:
+            if start or len(content[0]) > out.step_bytes:
                 yield
             write_parts(out, content[start : start + _STEP_PARTS])
     if tool_calls:
