@@ -66,6 +66,7 @@ def kubernetes_source(
         on_priorities=keep,
         on_rewrites=rewrites.use_found if rewrites is not None else None,
         on_remark=logger.warning,
+        on_note=logger.info,
         policy=FollowPolicy(resync_s=settings.resync_interval_s),
     )
     return KubernetesSource(

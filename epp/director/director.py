@@ -205,7 +205,7 @@ class Director:
         chains = claimable(exchange)
         if chains is not None:
             exchange.state.claims.record(endpoint, chains, exchange.block_tokens)
-        exchange.state.scheduler.on_picked(decision, endpoint)
+        exchange.state.scheduler.on_picked(decision, endpoint, followed=False)
 
     def _dispatch(self, exchange: Exchange, endpoint: Endpoint, now: float, *, fresh: bool = False) -> Target:
         self.state.health.on_pick(endpoint, now)
@@ -338,7 +338,7 @@ class Director:
             if exchange.hold is not None:
                 exchange.state.claims.prefill_done(exchange.hold)
                 if exchange.decision is not None and exchange.hold.confirmed:
-                    exchange.state.scheduler.on_first_token(exchange.decision, now)
+                    exchange.state.on_first_token(exchange.decision, now)
 
     def on_end(
         self,
@@ -386,7 +386,7 @@ class Director:
             self._learning.learn(exchange, usage)
             self._finish(exchange, exchange.hold, output_tokens)
         if exchange.decision is not None:
-            exchange.state.scheduler.on_ended(exchange.decision, now, output_tokens)
+            exchange.state.on_ended(exchange.decision, now, output_tokens)
 
     def _finish(self, exchange: Exchange, hold: Hold, output_tokens: int | None) -> None:
         there = self.state.table.endpoint(hold.endpoint.address)

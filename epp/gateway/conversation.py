@@ -278,7 +278,7 @@ class Conversation:
         self, event: ResponseHeaders, mutation: Mutation, names: AnswerNames | None = None
     ) -> list[Action]:
         """Let the answer go on, with its head changed; its body passes through `names`."""
-        if self._renames:
+        if self._renames and not event.end_of_stream:
             self._names = names
         if self._names is not None and self._response_mode is not BodyMode.BUFFERED:
             mutation = Mutation(mutation.replaced, [*mutation.removed, "content-length"])

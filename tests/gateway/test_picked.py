@@ -98,6 +98,15 @@ def test_a_request_id_is_kept_or_made():
     assert made.headers["x-request-id"] == b"made-up"
 
 
+def test_headers_outside_of_latin_1_break_nothing():
+    headers = (*CHAT[:-1], ("x-request-id", "€"), ("x-epp-€", "1"))
+
+    _, answer = picked(Stage(n=1), headers, field="value")
+
+    assert answer.headers["x-request-id"] == b"made-up"
+    assert answer.removed == ("x-epp-€",)
+
+
 def test_the_routers_credentials_take_the_place_of_the_clients():
     credentials = Credentials(frozenset({b"authorization", b"x-api-key"}), b"Bearer theirs")
     headers = (*CHAT, ("authorization", "Bearer mine"), ("x-api-key", "mine"))
@@ -719,4 +728,14 @@ def test_an_answer_that_is_not_shown_ends_with_the_pick():
 
     stream.say(request_headers(mode="BUFFERED"), request_body(BODY, end=True))
 
+    assert stream.over
+
+
+def test_an_answer_without_a_body_keeps_its_length():
+    stream = rewriting().stream()
+    stream.say(request_headers(response_mode="STREAMED"), request_body(BODY, end=True))
+
+    [answer] = stream.say(response_headers(headers=[*JSON, ("content-length", "0")], end=True))
+
+    assert "content-length" not in answer.removed
     assert stream.over

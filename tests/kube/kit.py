@@ -58,7 +58,7 @@ class Told(Recorder):
 
     def __init__(self):
         super().__init__()
-        self.priorities, self.remarks, self.rewrites = {}, [], None
+        self.priorities, self.remarks, self.notes, self.rewrites = {}, [], [], None
         self._condition = asyncio.Condition()
 
     async def until(self, rule):
@@ -123,6 +123,7 @@ async def following(
         on_priorities=told.on_priorities,
         on_rewrites=told.on_rewrites if rewrites else None,
         on_remark=told.on_remark,
+        on_note=told.notes.append,
         policy=FollowPolicy(**policy),
     )
     access = Access(server.url, "ns", token, None)

@@ -399,3 +399,19 @@ async def test_a_source_without_credentials_says_so_and_goes_on():
     await asyncio.gather(task, return_exceptions=True)
     assert told.problem == "cannot read the service account in /x: gone; mount it"
     assert waits.asked[:2] == [30.0, 30.0]
+
+
+async def test_whom_gateways_ask_is_noted_once_and_again_when_it_changes():
+    reference = {"name": "epp", "port": {"number": 9002}, "failureMode": "FailOpen"}
+    path = "/apis/inference.networking.k8s.io/v1/inferencepools"
+    async with cluster(pod("a", "10.0.0.1")) as server:
+        server.put(path, pool(8000, endpointPickerRef=reference))
+        async with following(server) as told:
+            await told.until_addresses("10.0.0.1:8000")
+            await watching(server, "inferencepools")
+            server.put(path, pool(8001, endpointPickerRef=reference))
+            await told.until_addresses("10.0.0.1:8001")
+            server.put(path, pool(8002, endpointPickerRef={**reference, "failureMode": "FailClose"}))
+            await told.until_addresses("10.0.0.1:8002")
+            assert [note.rpartition(" ")[2] for note in told.notes] == ["(FailOpen)", "(FailClose)"]
+            assert told.notes[0].startswith("InferencePool ns/llm: gateways ask Service epp:9002")

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from epp.discovery.kubernetes.members import Members, endpoints_of, members_of, port_mismatch
+from epp.discovery.kubernetes.members import Members, endpoints_of, members_of, picker_of, port_mismatch
 from epp.discovery.kubernetes.objects import Pod, Pool
 from tests.kube.kit import pod, pool
 
@@ -118,3 +118,34 @@ def test_ports_that_no_container_declares_are_told():
 @pytest.mark.parametrize("declares", [(8000,), ()])
 def test_ports_that_are_declared_or_not_told_of_are_right(declares):
     assert port_mismatch(read(pod("a", "10.0.0.1", declares=declares)), (8000,)) is None
+
+
+@pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        ({}, None),
+        (
+            {"endpointPickerRef": {"name": "epp", "port": {"number": 9002}, "failureMode": "FailOpen"}},
+            "gateways ask Service epp:9002 and spread requests themselves while it does not answer (FailOpen)",
+        ),
+        (
+            {"endpointPickerRef": {"name": "epp", "port": {"number": 9002}}},
+            "gateways ask Service epp:9002 and refuse requests while it does not answer (FailClose)",
+        ),
+        (
+            {"extensionRef": {"name": "epp", "portNumber": 9002, "failureMode": "FailOpen"}},
+            "gateways ask Service epp:9002 and spread requests themselves while it does not answer (FailOpen)",
+        ),
+        (
+            {"endpointPickerRef": {"name": "epp", "failureMode": None}},
+            "gateways ask Service epp and refuse requests while it does not answer (FailClose)",
+        ),
+        ({"endpointPickerRef": {"kind": "Service"}}, None),
+        ({"endpointPickerRef": ["what"]}, None),
+    ],
+)
+def test_a_pools_picker_and_its_failure_mode_are_told_and_hinder_nothing(spec, words):
+    read_pool = msgspec.convert(pool(8000, **spec), Pool)
+
+    assert picker_of(read_pool) == words
+    assert members_of(read_pool) == Members("app=vllm", (8000,))

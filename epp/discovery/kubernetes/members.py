@@ -8,7 +8,10 @@ from typing import Final
 from epp.discovery.kubernetes.objects import Pod, Pool
 from epp.endpoints.types import EndpointSpec
 
-__all__ = ["ACTIVE_PORTS", "MAX_PORTS", "Members", "endpoints_of", "is_ready", "members_of", "port_mismatch"]
+__all__ = [
+    "ACTIVE_PORTS", "MAX_PORTS", "Members", "endpoints_of", "is_ready", "members_of", "picker_of",
+    "port_mismatch",
+]  # fmt: skip
 
 ACTIVE_PORTS: Final = ("llm-d.ai/active-ports", "inference.networking.k8s.io/active-ports")
 MAX_PORTS: Final = 8
@@ -113,6 +116,19 @@ def _incarnation(pod: Pod, port: int) -> str:
     statuses = pod.status.container_statuses or ()
     restarts = sum(status.restart_count for status in statuses if status.name in serving)
     return f"{pod.metadata.uid}+{restarts}" if restarts else pod.metadata.uid
+
+
+def picker_of(pool: Pool) -> str | None:
+    """Whom gateways ask for this pool, and what they do without an answer; None where nobody is named."""
+    ref = pool.spec.endpoint_picker_ref or pool.spec.extension_ref
+    if not isinstance(ref, dict) or not ref.get("name"):
+        return None
+    port = ref.get("port")
+    number = port.get("number") if isinstance(port, dict) else ref.get("portNumber")
+    mode = ref.get("failureMode") or "FailClose"  # the API's default
+    without = "spread requests themselves" if mode == "FailOpen" else "refuse requests"
+    at = f":{number}" if number else ""
+    return f"gateways ask Service {ref['name']}{at} and {without} while it does not answer ({mode})"
 
 
 def port_mismatch(pod: Pod, ports: Sequence[int]) -> str | None:

@@ -79,12 +79,17 @@ class TargetPort(msgspec.Struct):
 
 
 class PoolSpec(msgspec.Struct, rename="camel"):
-    """An InferencePool's members. `v1` has a list of ports and `matchLabels`, `v1alpha2` one port."""
+    """An InferencePool's members. `v1` has a list of ports and `matchLabels`, `v1alpha2` one port.
+
+    `endpoint_picker_ref` (in v1alpha2 `extension_ref`) is for gateways; it may be anything here.
+    """
 
     selector: dict[str, Any] | None = None
     target_ports: list[TargetPort] | None = None
     target_port_number: int | None = None
     app_protocol: str | None = None
+    endpoint_picker_ref: Any = None
+    extension_ref: Any = None
 
 
 class Pool(msgspec.Struct):

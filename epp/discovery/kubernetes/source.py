@@ -9,7 +9,7 @@ from epp.discovery.kubernetes.access import AccessError
 from epp.discovery.kubernetes.api import ApiClient, Query, Resource
 from epp.discovery.kubernetes.follower import Follower, FollowPolicy
 from epp.discovery.kubernetes.joining import Joiner, Teller
-from epp.discovery.kubernetes.members import Members, members_of
+from epp.discovery.kubernetes.members import Members, members_of, picker_of
 from epp.discovery.kubernetes.objects import Objective, Pod, Pool, Rewrite
 from epp.discovery.kubernetes.rewrites import rules_of
 from epp.discovery.source import Pause, Sink
@@ -47,6 +47,7 @@ class Surroundings:
         on_rewrites: hears the rules of the pool's model rewrites, whenever one changes; None: the router does
             not rewrite, and it is said that they are not applied.
         on_remark: hears what an operator should read; a source says each thing once.
+        on_note: hears likewise what is as it should be.
         policy: when to look.
     """
 
@@ -55,6 +56,7 @@ class Surroundings:
     on_priorities: Callable[[Mapping[str, int]], None] = lambda _: None
     on_rewrites: Callable[[Sequence[RewriteRule]], None] | None = None
     on_remark: Callable[[str], None] = lambda _: None
+    on_note: Callable[[str], None] = lambda _: None
     policy: FollowPolicy = field(default_factory=FollowPolicy)
 
 
@@ -181,10 +183,13 @@ class _Run:
         return self._group.create_task(follower.run(), name=f"follow {follower.query.resource}")
 
     def _remark(self, text: str) -> None:
+        self._say(text, self._around.on_remark)
+
+    def _say(self, text: str, hears: Callable[[str], None]) -> None:
         """Each thing once."""
         if text not in self._remarks:
             self._remarks.add(text)
-            self._around.on_remark(text)
+            hears(text)
 
     def _follow_pods(self, selector: str) -> None:
         """Follow the pods of `selector`; what other pods gave stays told until these are listed."""
@@ -212,6 +217,9 @@ class _Run:
         if self._pods is None or members.selector != self._pods.query.labels:
             self._follow_pods(members.selector)
         self._members = members
+        picker = picker_of(pool)
+        if picker is not None:
+            self._say(f"InferencePool {self._namespace}/{self._where()}: {picker}", self._around.on_note)
 
     def _where(self) -> str:
         return self._target.name if isinstance(self._target, PoolName) else ""
