@@ -1,17 +1,16 @@
 """`epp demo`: the router in front of simulated vLLM servers, from nothing."""
 
 import argparse
-import math
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Self
 
 from epp.app.files import picker_config
 from epp.app.server import Started
+from epp.cli.numbers import above_zero, between
 from epp.cli.serve import serve_until_signal
 from epp.config import Settings
 from epp.endpoints.spec import parse_endpoints
@@ -49,42 +48,23 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     )
     parser.add_argument(
         "--port",
-        type=_number(0, 65535),
+        type=between(0, 65535),
         default=8080,
         metavar="N",
         help="port of the router, 0 for a free one (%(default)s)",
     )
     parser.add_argument(
-        "--servers", type=_number(1, 64), default=4, metavar="N", help="simulated servers (%(default)s)"
+        "--servers", type=between(1, 64), default=4, metavar="N", help="simulated servers (%(default)s)"
     )
     parser.add_argument("--config", metavar="FILE", help="an EndpointPickerConfig (the built-in one)")
     parser.add_argument(
         "--time-scale",
-        type=_scale,
+        type=above_zero,
         default="1",
         metavar="S",
         help="model seconds in a real one (%(default)s)",
     )
     parser.set_defaults(run=run)
-
-
-def _number(low: int, high: int) -> Callable[[str], int]:
-    def read(text: str) -> int:
-        if text.isdecimal() and low <= int(text) <= high:
-            return int(text)
-        raise argparse.ArgumentTypeError(f"must be a number from {low} to {high}, not {text!r}")
-
-    return read
-
-
-def _scale(text: str) -> str:
-    """Read here too, so that it is not told by a server that does not start."""
-    try:
-        if 0 < float(text) < math.inf:
-            return text
-    except ValueError:
-        pass
-    raise argparse.ArgumentTypeError(f"must be a number above 0, not {text!r}")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -117,7 +97,7 @@ def _program() -> str:
 class _Server:
     """One simulated server in a process of its own; leaving the context ends it."""
 
-    def __init__(self, time_scale: str) -> None:
+    def __init__(self, time_scale: float) -> None:
         command = [sys.executable, "-m", "epp", "sim-server", "--host", "127.0.0.1", "--port", "0"]
         command += [
             "--gpu-blocks",
@@ -125,7 +105,7 @@ class _Server:
             "--cpu-blocks",
             "4096",
             "--time-scale",
-            time_scale,
+            f"{time_scale:g}",
             "--report-cpu-tier",
         ]
         # A session of its own: Ctrl-C reaches the router, which drains before the servers go.

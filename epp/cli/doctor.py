@@ -3,7 +3,6 @@
 import argparse
 import asyncio
 import json
-import math
 import os
 import sys
 from collections.abc import Sequence
@@ -13,6 +12,7 @@ from typing import Final
 from epp.app.files import picker_config, read_text
 from epp.app.guards import endpoint_tls_context
 from epp.app.options import metric_names
+from epp.cli.numbers import above_zero
 from epp.config import Settings, load_settings
 from epp.doctor import ObserveOptions, as_dict, as_text, examine, exit_status, observe_endpoints
 from epp.errors import ConfigError, ConfigProblem
@@ -68,7 +68,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     )
     parser.add_argument("--format", choices=("text", "json"), default="text", help="default: text")
     parser.add_argument(
-        "--timeout", type=_seconds, default=5.0, metavar="S", help="seconds for each request (%(default)g)"
+        "--timeout", type=above_zero, default=5.0, metavar="S", help="seconds for each request (%(default)g)"
     )
     parser.set_defaults(run=run)
 
@@ -107,13 +107,3 @@ def _options(settings: Settings, arguments: argparse.Namespace) -> ObserveOption
 def _tell_slow(addresses: Sequence[str]) -> None:
     more = f" and {len(addresses) - _SHOWN} more" if len(addresses) > _SHOWN else ""
     print(f"epp doctor: waiting for {', '.join(addresses[:_SHOWN])}{more}", file=sys.stderr)
-
-
-def _seconds(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = math.nan
-    if not 0 < seconds < math.inf:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds above 0")
-    return seconds

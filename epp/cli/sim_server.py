@@ -10,6 +10,7 @@ from typing import Any
 
 import uvloop
 
+from epp.cli.numbers import between
 from epp.simserver import DEFAULT_MODEL, LinearLatency, SimServer, SimSettings
 from epp.simulate.fleet import Fleet, Offload, engine_config
 from epp.simulate.inputs import read_fleet, read_yaml
@@ -21,8 +22,6 @@ Serve HTTP as vLLM 0.32 does, from a model of its engine: prefix cache in GPU an
 batching, latency, metrics, errors. The text is nonsense; the tokenizer, the token counts and the cache hits
 are real. Needs the extra 'sim' (pip install 'epp[sim]').
 """
-
-_MAX_PORT = 65535
 
 EPILOG = """\
 examples:
@@ -61,7 +60,7 @@ def _add_server_flags(group: argparse._ArgumentGroup) -> None:
     default = SimSettings()
     group.add_argument("--host", default=default.host, help="address to listen on (%(default)s)")
     group.add_argument(
-        "--port", type=_port, default=8000, help="0 takes a free one; it is printed (%(default)s)"
+        "--port", type=between(0, 65535), default=8000, help="0 takes a free one; it is printed (%(default)s)"
     )
     group.add_argument(
         "--model", metavar="NAME", help=f"served model ({DEFAULT_MODEL}; that of --fleet or --profile)"
@@ -179,12 +178,6 @@ def _add_behaviour_flags(group: argparse._ArgumentGroup) -> None:
         action="store_true",
         help="serve /v1/load_lora_adapter and /v1/unload_lora_adapter",
     )
-
-
-def _port(text: str) -> int:
-    if text.isdecimal() and int(text) <= _MAX_PORT:
-        return int(text)
-    raise argparse.ArgumentTypeError(f"must be a number from 0 to {_MAX_PORT}, not {text!r}")
 
 
 def _length_range(text: str) -> tuple[int, int]:

@@ -9,6 +9,8 @@ from typing import Any
 
 import httpx
 
+from epp.cli.numbers import between
+
 __all__ = ["Step", "Tour", "add_parser", "run"]
 
 _WORDS = (
@@ -32,7 +34,11 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     )
     parser.add_argument("--url", default="http://127.0.0.1:8080", help="the router (%(default)s)")
     parser.add_argument(
-        "--fill", type=int, default=0, metavar="N", help="prompts that fill (as many as needed)"
+        "--fill",
+        type=between(0, 10_000),
+        default=0,
+        metavar="N",
+        help="prompts that fill (as many as needed)",
     )
     parser.set_defaults(run=run)
 

@@ -148,7 +148,7 @@ async def test_an_invalid_configuration_is_a_configuration_error(write, capsys):
 @pytest.mark.parametrize("seconds", ["0", "-1", "inf", "nan", "soon"])
 async def test_a_timeout_is_a_positive_number(write, capsys, seconds):
     assert await doctor(f"--timeout={seconds}") == 2
-    assert "is not a number of seconds above 0" in capsys.readouterr().err
+    assert "must be a number above 0, not " in capsys.readouterr().err
 
 
 @pytest.mark.e2e

@@ -93,3 +93,12 @@ def test_the_summary_says_where_the_request_went(last, told):
 
     assert told in tour._summary(steps)
     assert "After 1 other prompts" in tour._summary(steps)
+
+
+@pytest.mark.parametrize("fill", ["-1", "some", "10001"])
+def test_a_number_of_prompts_that_cannot_be_is_refused(fill, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(["tour", f"--fill={fill}"])
+
+    assert ended.value.code == 2
+    assert f"argument --fill: must be a number from 0 to 10000, not {fill!r}" in capsys.readouterr().err
