@@ -41,6 +41,7 @@ bench-micro: $(STAMP)  ## the decision, the index, the scheduler, pages of metri
 	$(BIN)/python bench/scheduling.py
 	$(BIN)/python bench/scrape.py
 	$(BIN)/python bench/shadow.py
+	$(BIN)/python bench/gateway_parts.py
 
 policies: $(STAMP)  ## routing policies in simulation against the bars of docs/simulation.md, some minutes
 	$(BIN)/python -m bench.policies

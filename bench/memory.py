@@ -7,6 +7,7 @@ Each figure is what the resident set of a process of its own grew by, divided by
 
 import argparse
 import asyncio
+import contextlib
 import gc
 import json
 import os
@@ -54,9 +55,21 @@ def index_entry(blocks: int) -> float:
     return (resident() - before) / entries
 
 
-async def _connections(*, waiting: bool) -> float:
-    """Connections of clients: idle, or each with a request of 4 KB that its endpoint does not answer."""
-    listening = await asyncio.start_server(lambda _reader, _writer: None, "127.0.0.1", 0)
+async def _answer_all(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
+        while True:
+            head = (await reader.readuntil(b"\r\n\r\n")).lower()
+            await reader.readexactly(int(head.partition(b"content-length: ")[2].partition(b"\r\n")[0] or 0))
+            writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}")
+
+
+async def _connections(sent: str) -> float:
+    """Connections of clients that have sent nothing, a probe, or a request of 4 KB.
+
+    The endpoint answers a request that is "answered", and lets one wait that "waits".
+    """
+    serve = _answer_all if sent == "answered" else lambda _reader, _writer: None
+    listening = await asyncio.start_server(serve, "127.0.0.1", 0)
     port = listening.sockets[0].getsockname()[1]
     settings = Settings(
         host="127.0.0.1",
@@ -77,11 +90,11 @@ async def _connections(*, waiting: bool) -> float:
         "-c",
         _CLIENTS,
         str(bound.getsockname()[1]),
-        str(int(waiting)),
+        sent,
         stdout=asyncio.subprocess.PIPE,
     )
     await clients.stdout.readline()
-    while waiting and runtime.relay.in_flight < CLIENTS:  # noqa: ASYNC110  it has no event of its own
+    while sent == "waits" and runtime.relay.in_flight < CLIENTS:  # noqa: ASYNC110  it has no event of its own
         await asyncio.sleep(0.05)
     await asyncio.sleep(0.5)
     grown = resident() - before
@@ -98,11 +111,14 @@ _CLIENTS = f"""
 import socket, sys, time
 body = {BODY!r}
 head = b"POST /v1/chat/completions HTTP/1.1\\r\\nHost: x\\r\\nContent-Length: %d\\r\\n\\r\\n" % len(body)
+probe = b"GET /healthz HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n"
 kept = []
 for _ in range({CLIENTS}):
     connection = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
-    if sys.argv[2] == "1":
-        connection.sendall(head + body)
+    if sys.argv[2] != "nothing":
+        connection.sendall(probe if sys.argv[2] == "probe" else head + body)
+    if sys.argv[2] in ("probe", "answered"):
+        assert b" 200 " in connection.recv(65536)
     kept.append(connection)
 print(flush=True)
 time.sleep(60)
@@ -112,8 +128,10 @@ CASES: dict[str, Callable[[], float]] = {
     "an entry of the index, prompts of 4 KB": lambda: index_entry(16),
     "an entry of the index, prompts of 30 KB": lambda: index_entry(117),
     "an entry of the index, prompts of 120 KB": lambda: index_entry(468),
-    "an idle connection of a client": lambda: uvloop.run(_connections(waiting=False)),
-    "a waiting request of 4 KB with both its connections": lambda: uvloop.run(_connections(waiting=True)),
+    "an idle connection of a client that has sent nothing": lambda: uvloop.run(_connections("nothing")),
+    "an idle connection after a relayed answer": lambda: uvloop.run(_connections("answered")),
+    "an idle connection after an answer of the router's own": lambda: uvloop.run(_connections("probe")),
+    "a waiting request of 4 KB with both its connections": lambda: uvloop.run(_connections("waits")),
 }
 
 

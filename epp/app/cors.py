@@ -67,7 +67,8 @@ class CrossOrigin:
 
     def _answered(self, headers: Headers, origin: bytes | None) -> Headers:
         kept = [header for header in headers if not header[0].lower().startswith(_OURS)]
-        kept.append((b"vary", b"Origin"))
+        if not any(name.lower() == b"vary" and value.lower() == b"origin" for name, value in kept):
+            kept.append((b"vary", b"Origin"))
         if origin is not None and self._allows(origin):
             kept += [(b"access-control-allow-origin", origin), (b"access-control-expose-headers", _SHOWN)]
         return kept

@@ -16,9 +16,16 @@ from epp.config.reader import Reader, listed, unknown_word_remedy
 from epp.scheduling.producers.approx_prefix_cache import DEFAULT_PRODUCER, PrefixIndexParameters
 from epp.scheduling.registry import PluginKind, params_of
 
-__all__ = ["Producer", "producer_of", "resolve_producers", "with_producer"]
+__all__ = ["READ_EVERY_VIEW", "Producer", "producer_of", "resolve_producers", "with_producer"]
 
 PRODUCER_KEY: Final = "prefixMatchInfoProducerName"
+READ_EVERY_VIEW: Final = frozenset(
+    {
+        "cache-aware-scorer", "kv-overlap-cost-scorer", "lmetric-scorer", "prefix-cache-affinity-filter",
+        "ttft-cost-scorer",
+    }
+)  # fmt: skip
+"""Types that take the longest match that any view knows, and name no producer."""
 _INDEX_KEYS: Final = frozenset(params_of(PrefixIndexParameters))
 
 
@@ -51,7 +58,7 @@ def resolve_producers(reader: Reader, plugins: DeclaredPlugins) -> tuple[list[Pr
         by_default = readers_of_any
     if by_default and DEFAULT_PRODUCER not in producers:
         producers.update(_default(reader, plugins, by_default))
-    if not readers_of_any:
+    if not readers_of_any and not any(p.type in READ_EVERY_VIEW for p in plugins.by_name.values()):
         _warn_unread(reader, producers.values(), reads)
     return list(producers.values()), reads
 

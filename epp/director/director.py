@@ -205,7 +205,7 @@ class Director:
         chains = claimable(exchange)
         if chains is not None:
             exchange.state.claims.record(endpoint, chains, exchange.block_tokens)
-        exchange.state.scheduler.on_picked(decision, endpoint)
+        exchange.state.scheduler.on_picked(decision, endpoint, followed=False)
 
     def _dispatch(self, exchange: Exchange, endpoint: Endpoint, now: float, *, fresh: bool = False) -> Target:
         self.state.health.on_pick(endpoint, now)
@@ -338,7 +338,7 @@ class Director:
             if exchange.hold is not None:
                 exchange.state.claims.prefill_done(exchange.hold)
                 if exchange.decision is not None and exchange.hold.confirmed:
-                    exchange.state.scheduler.on_first_token(exchange.decision, now)
+                    exchange.state.on_first_token(exchange.decision, now)
 
     def on_end(
         self,
@@ -350,19 +350,18 @@ class Director:
         response_bytes: int = 0,
         error: EppError | None = None,
     ) -> None:
-        """Release everything, learn from `usage`, tell the observers. Later calls do nothing."""
+        """Release everything, learn from `usage`, tell observers; once. UNOBSERVED: no answer was seen."""
         if exchange.ended:
             return
         exchange.ended = True
-        if reason is EndReason.COMPLETE and exchange.hold is not None:
+        if exchange.hold is not None and reason in (EndReason.COMPLETE, EndReason.UNOBSERVED):
             self.unobserved.learn(exchange, now)
+            exchange.hold.confirmed |= reason is EndReason.UNOBSERVED  # most requests succeed
         self._release(exchange, now, usage)
         self._tell(record_of(exchange, reason, now, usage=usage, response_bytes=response_bytes, error=error))
 
     def on_unobserved(self, exchange: Exchange, now: float) -> None:
-        """What comes of the request nobody will say: tell the observers what is known, and release it when
-        it is estimated to be over (see `Unobserved`).
-        """
+        """Nobody will say how it ends: tell observers now, release it when it is estimated to be over."""
         if exchange.ended:
             return
         exchange.ended = True
@@ -386,7 +385,7 @@ class Director:
             self._learning.learn(exchange, usage)
             self._finish(exchange, exchange.hold, output_tokens)
         if exchange.decision is not None:
-            exchange.state.scheduler.on_ended(exchange.decision, now, output_tokens)
+            exchange.state.on_ended(exchange.decision, now, output_tokens)
 
     def _finish(self, exchange: Exchange, hold: Hold, output_tokens: int | None) -> None:
         there = self.state.table.endpoint(hold.endpoint.address)

@@ -18,7 +18,7 @@ __all__ = ["Pick", "pick_list", "pick_now", "pick_steps"]
 class Pick:
     """An answer: endpoints best first (`host:port`; how many the picker's `maxNumOfEndpoints` says).
 
-    `model` is what a rule makes of the request's model, and to be sent in its place; None: it stays.
+    `model` is what a rule makes of the request's model, and to be sent in its place; None: no rule did.
     """
 
     endpoints: tuple[str, ...]

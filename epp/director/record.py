@@ -50,7 +50,7 @@ class RequestRecord(msgspec.Struct, frozen=True, eq=False, kw_only=True):
         ejected: addresses that failures of this request ejected.
         stream: the client asked for server-sent events.
         request_bytes: body as it came.
-        response_bytes: body as it was relayed.
+        response_bytes: body as the endpoint sent it.
         prompt_tokens_estimated: estimated length of all prompts; None when no prompt is visible.
         predicted_gpu_tokens: hit that was predicted for `endpoint` in its GPU tier; None without such a view.
         predicted_cpu_tokens: what only its CPU tier was predicted to serve, beyond the GPU tier's hit; None

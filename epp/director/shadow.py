@@ -79,6 +79,20 @@ class Shadow:
         self.tally.requests[verdict] += 1
         self.tally.seconds += self._timer() - started
 
+    def on_first_token(self, cycle: Cycle, now: float) -> None:
+        """The first token of a request that was compared came."""
+        try:
+            self.scheduler.on_first_token_of(cycle, now)
+        except Exception as error:  # noqa: BLE001 - as in `compare`
+            self._failed(error)
+
+    def on_ended(self, cycle: Cycle, now: float, output_tokens: int | None) -> None:
+        """A request that was compared has ended."""
+        try:
+            self.scheduler.on_end_of(cycle, now, output_tokens)
+        except Exception as error:  # noqa: BLE001 - as in `compare`
+            self._failed(error)
+
     def _decide(self, cycle: Cycle, picked: Endpoint) -> Verdict:
         try:
             decision = self.scheduler.schedule(cycle)

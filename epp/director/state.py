@@ -14,6 +14,7 @@ from epp.endpoints.slow_start import SlowStart
 from epp.endpoints.table import EndpointTable
 from epp.flow.admission import Admission
 from epp.prefix import PrefixIndex
+from epp.scheduling.contracts import Decision
 from epp.scheduling.scheduler import Scheduler
 
 __all__ = ["State"]
@@ -47,6 +48,18 @@ class State:
     candidates: Candidates
     shadow: Shadow | None
     claims: Claims
+
+    def on_first_token(self, decision: Decision, now: float) -> None:
+        """The first token of an answer came: plugins that learn are told, the shadow's too."""
+        self.scheduler.on_first_token(decision, now)
+        if self.shadow is not None:
+            self.shadow.on_first_token(decision.cycle, now)
+
+    def on_ended(self, decision: Decision, now: float, output_tokens: int | None) -> None:
+        """A request has ended: plugins that learn are told, the shadow's too."""
+        self.scheduler.on_ended(decision, now, output_tokens)
+        if self.shadow is not None:
+            self.shadow.on_ended(decision.cycle, now, output_tokens)
 
     @property
     def shadow_views(self) -> tuple[TierView, ...]:

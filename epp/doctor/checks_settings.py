@@ -20,8 +20,9 @@ _LONG_STALENESS_S: Final = 10.0
 def check_settings(
     pool: Sequence[Observation], config: EffectiveConfig, settings: Settings
 ) -> Iterator[Finding]:
-    """Keep-alive and scraping."""
+    """Keep-alive, scraping and model rewrites."""
     yield from _keep_alive(pool, settings)
+    yield from _rewrites(pool, settings)
     readers = [name for names in scorers_of_metrics(config).values() for name in names]
     if readers:
         yield from _interval(", ".join(readers), settings)
@@ -51,6 +52,22 @@ def _keep_alive(pool: Sequence[Observation], settings: Settings) -> Iterator[Fin
         "requests meet connections that are being closed; each such request is sent again on a fresh one",
         f"upstream.keepAlive: {shortest_s * 0.6:g}s, or a longer VLLM_HTTP_TIMEOUT_KEEP_ALIVE at the engines",
     )
+
+
+def _rewrites(pool: Sequence[Observation], settings: Settings) -> Iterator[Finding]:
+    if any(seen.models is None for seen in pool):
+        return
+    served = {model.id for seen in pool for model in seen.models or ()}
+    for rewrite in settings.model_rewrite:
+        missing = [target for target, _ in rewrite.targets if target not in served]
+        if missing and served:
+            yield finding(
+                "rewrite-target-unserved",
+                POOL,
+                f"modelRewrite: {rewrite}; no endpoint lists {', '.join(missing)}",
+                "requests that go there are refused with 404",
+                f"a target among {', '.join(sorted(served))}, or --served-model-name at the engines",
+            )
 
 
 def _closes_after_s(seen: Observation) -> float | None:

@@ -123,6 +123,7 @@ CODES: Final[Mapping[str, Code]] = MappingProxyType(
         "keep-alive-too-long": _warning("connections are kept longer than the engine keeps them"),
         "keep-alive-off": _info("every request opens a connection"),
         "scrape-interval-long": _warning("load metrics are read too rarely"),
+        "rewrite-target-unserved": _error("a model rewrite leads to a model that nobody serves"),
         "staleness-long": _warning("old load metrics count as fresh for too long"),
     }
 )

@@ -10,6 +10,7 @@ from epp.errors import BadRequestError, ModelNotFoundError
 
 __all__ = ["ModelCatalog", "Resolution"]
 
+_NAMED = 20  # models of a pool that an error names
 _SHOWN = 200  # characters of a client's model name that an error repeats
 
 
@@ -107,8 +108,10 @@ class ModelCatalog:
             return self._default
         if not pool.endpoints or (self._untold and not self._served):
             return ""
-        bases = ", ".join(name for name, served in self._served.items() if not served.adapter)
-        serves = f"this pool serves {bases}" if bases else "this pool serves no model"
+        bases = [name for name, served in self._served.items() if not served.adapter]
+        shown = ", ".join(name[:_SHOWN] for name in bases[:_NAMED])
+        shown += " and others" if len(bases) > _NAMED else ""
+        serves = f"this pool serves {shown}" if bases else "this pool serves no model"
         raise BadRequestError(f"model is missing and cannot be guessed: {serves}", param="model")
 
     def _resolve_unknown(self, pool: Pool, name: str) -> Resolution:

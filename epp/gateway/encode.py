@@ -50,7 +50,7 @@ def _headers(headers: Headers) -> list[bytes]:
 
 def _mutation(mutation: Mutation) -> bytes:
     """HeaderMutation."""
-    removed = [_field(2, name.encode("latin-1")) for name in mutation.removed]
+    removed = [_field(2, name.encode()) for name in mutation.removed]
     return b"".join([*_headers(mutation.replaced), *removed])
 
 

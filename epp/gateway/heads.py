@@ -48,7 +48,7 @@ def line_of(method: str | None, target: str | None) -> Line:
 def request_id_of(headers: Mapping[str, str]) -> bytes | None:
     """The client's or the gateway's `x-request-id`, if it is one."""
     given = headers.get(_REQUEST_ID)
-    return None if given is None else find_request_id([(b"x-request-id", given.encode("latin-1"))])
+    return None if given is None else find_request_id([(b"x-request-id", given.encode())])
 
 
 def head_of(line: Line, headers: Mapping[str, str], request_id: bytes, key_name: str | None) -> RequestHead:

@@ -193,6 +193,7 @@ async def _next(request: PickedRequest, context: Any, deadline: float) -> Any:
 
 
 async def _send_all_but_last(request: PickedRequest, event: Event | None, context: Any) -> bytes | None:
+    """What `event` (None: time is over) leads to; its last message is handed back unsent."""
     last: bytes | None = None
     for message in request.time_out() if event is None else request.receive(event):
         if message is None:

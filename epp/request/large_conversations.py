@@ -15,7 +15,7 @@ from epp.request.conversations import (
     write_message,
 )
 from epp.request.long_json import is_list, list_of, string_or_none
-from epp.request.parts import write_parts
+from epp.request.parts import part_steps
 from epp.request.schema import LongMessage, Message, TemplateBody
 from epp.request.types import Prompt
 
@@ -28,7 +28,6 @@ PromptSteps = Generator[None, None, tuple[Prompt, ...]]
 _Write = Callable[[PromptBytes, Raw], Generator[None, None, None]]
 
 _WHOLE_BYTES: Final = 32_768  # a longer message is taken apart: it may have parts without number
-_STEP_PARTS: Final = 512
 
 _decode_message: Final = msgspec.json.Decoder(Message).decode
 _decode_long_message: Final = msgspec.json.Decoder(LongMessage).decode
@@ -128,6 +127,8 @@ def _write_message(out: PromptBytes, raw: Raw) -> Generator[None, None, None]:
         write_message(out, _decode_message(raw))
     else:
         message = _decode_long_message(raw)
+        if len(raw) > out.step_bytes:
+            yield
         yield from _write(out, _without_content(message), _content(message.content), message.tool_calls)
 
 
@@ -162,10 +163,7 @@ def _write(
     if isinstance(content, memoryview):
         out.text_json(content)
     elif content:
-        for start in range(0, len(content), _STEP_PARTS):
-            if start:
-                yield
-            write_parts(out, content[start : start + _STEP_PARTS])
+        yield from part_steps(out, content)
     if tool_calls:
         out.value("tool_calls", tool_calls)
 

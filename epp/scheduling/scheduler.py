@@ -36,6 +36,8 @@ class Scheduler:
         self._names = tuple(self.profiles)
         self._observers = {name: _observers(profile) for name, profile in self.profiles.items()}
         self._learners = {name: _learners(profile) for name, profile in self.profiles.items()}
+        every = {id(one): one for learners in self._learners.values() for one in learners}
+        self._all_learners = tuple(every.values())
         self._header_plugins = {name: _header_plugins(profile) for name, profile in self.profiles.items()}
 
     def schedule(self, cycle: Cycle) -> Decision:
@@ -56,12 +58,15 @@ class Scheduler:
             raise InternalError(f"profile handler {self.handler.name!r} ran no profile")
         return Decision(cycle, done[self.handler.primary(done)], done)
 
-    def on_picked(self, decision: Decision, endpoint: Endpoint) -> None:
+    def on_picked(self, decision: Decision, endpoint: Endpoint, *, followed: bool = True) -> None:
         """The request of `decision` goes to `endpoint`: plugins of the primary profile may remember it.
 
-        They see the candidates that the filters left, as when they scored.
+        They see the candidates that the filters left, as when they scored. Unless it is `followed`, nobody
+        will tell of its answer, and those that wait for answers are not told of it either.
         """
         observers = self._observers[decision.primary.profile]
+        if not followed:
+            observers = tuple(o for o in observers if not isinstance(o, ResponseObserver))
         if observers:
             seen = replace(decision.cycle, candidates=decision.primary.candidates)
             for observer in observers:
@@ -76,6 +81,16 @@ class Scheduler:
         """The endpoint of the request of `decision` is done with it, or has failed."""
         for learner in self._learners[decision.primary.profile]:
             learner.on_ended(decision.cycle, now, output_tokens)
+
+    def on_first_token_of(self, cycle: Cycle, now: float) -> None:
+        """As `on_first_token`, where only the cycle is known: every profile's plugins are told."""
+        for learner in self._all_learners:
+            learner.on_first_token(cycle, now)
+
+    def on_end_of(self, cycle: Cycle, now: float, output_tokens: int | None) -> None:
+        """As `on_ended`, where only the cycle is known."""
+        for learner in self._all_learners:
+            learner.on_ended(cycle, now, output_tokens)
 
     def response_headers(self, decision: Decision, endpoint: Endpoint) -> tuple[tuple[str, str], ...]:
         """What plugins of the primary profile add to the answer, without what cannot be sent."""

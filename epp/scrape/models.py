@@ -91,7 +91,8 @@ def _read_entry(raw: msgspec.Raw) -> ModelInfo | None:
         entry = msgspec.json.decode(raw, type=_Entry)
     except msgspec.DecodeError:
         return None
-    return ModelInfo(entry.id, entry.parent, entry.root, bytes(raw))
+    # Nobody can ask for a model without a name: no model means the pool's only one.
+    return ModelInfo(entry.id, entry.parent, entry.root, bytes(raw)) if entry.id else None
 
 
 class ModelProbe:

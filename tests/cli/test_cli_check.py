@@ -138,7 +138,9 @@ def test_json_holds_the_problems_and_exits_with_2(write, capsys):
     assert captured.err == ""
 
 
-@pytest.mark.parametrize("name", ["default.yaml", "tiered-prefix-cpu.yaml", "no-prefix.yaml"])
+@pytest.mark.parametrize(
+    "name", ["default.yaml", "tiered-prefix-cpu.yaml", "no-prefix.yaml", "ttft-cost.yaml"]
+)
 def test_the_shipped_configurations_are_valid(capsys, name):
     assert main(["check", str(ROOT / "config" / name)]) == 0
     assert "warning" not in capsys.readouterr().out

@@ -1,9 +1,12 @@
 """Who reads which prefix producer."""
 
+import re
+
 import pytest
 
 from epp.config.effective import parameter_values
-from tests.config.config_texts import config_of, problems_of
+from epp.config.producers import READ_EVERY_VIEW
+from tests.config.config_texts import ROOT, config_of, problems_of
 
 
 def reads(config):
@@ -205,3 +208,26 @@ def test_the_name_of_the_default_producer_cannot_be_given_to_another_plugin():
         """) == [
         "plugins[0].name (line 4): the name 'approx-prefix-cache-producer' belongs to the default producer, which prefix-cache-scorer reads; rename this plugin"
     ]
+
+
+@pytest.mark.parametrize("kind", sorted(READ_EVERY_VIEW))
+def test_what_reads_every_view_reads_those_that_are_declared(kind):
+    config = config_of(f"""\
+        plugins:
+        - type: {kind}
+        - type: queue-scorer
+        - type: approx-prefix-cache-producer
+          name: gpu
+        """)
+
+    assert list(producers(config)) == ["gpu"]
+    assert config.warnings == ()
+
+
+def test_every_type_that_reads_every_view_is_known_as_one():
+    """Those whose modules ask for the matches of all views."""
+    folder = ROOT / "epp" / "scheduling"
+    modules = [*folder.glob("scorers/*.py"), *folder.glob("filters/*.py")]
+    texts = [text for module in modules if "held_tokens(cycle" in (text := module.read_text())]
+
+    assert {re.search(r'type: ClassVar\[str\] = "([^"]+)"', text)[1] for text in texts} == READ_EVERY_VIEW

@@ -1,14 +1,18 @@
 """What plugins that learn from answers are told, and a prompt that enters as hashes."""
 
+import json
+
 import pytest
 
 from epp.director.chains import PromptChains, first_chain
 from epp.director.hashed import prepare_hashed
+from epp.director.pick import pick_now
 from epp.director.types import EndReason, Failure, FailureKind, RequestHead
 from epp.endpoints.types import ModelInfo
 from epp.errors import ModelNotFoundError
 from epp.request.types import Api, InferenceRequest
 from tests.director.core import Pool, usage
+from tests.director.test_shadow import ShadowPool
 
 COST = """
 apiVersion: llm-d.ai/v1alpha1
@@ -129,3 +133,43 @@ def test_hashes_for_an_unknown_model_are_refused(pool):
 
     with pytest.raises(ModelNotFoundError):
         hashed(pool, [1 << 60], model="other")
+
+
+def test_a_pick_that_somebody_else_sends_is_never_under_way(pool):
+    """Nobody would say when it ends."""
+    for _ in range(3):
+        pick_now(
+            pool.director,
+            RequestHead("", "POST", "/v1/completions"),
+            json.dumps({"model": "m", "prompt": PROMPT}).encode(),
+            1.0,
+            commit=True,
+        )
+
+    assert flying(pool) == {}
+
+
+def test_a_shadow_that_learns_is_told_of_answers_too():
+    pool = ShadowPool(COST)
+    exchange, target = pool.send(PROMPT, stream=True)
+    ((shadow, _),) = pool.core.state.shadow.scheduler.profiles["default"].scorers
+    assert len(shadow._endpoints[target.slot].flights) == 1
+
+    pool.answer(exchange, usage=usage(2_000, completion=56), now=1.3)
+    assert shadow._learned["m"].latency.samples == 1
+    assert shadow._learned["m"].output_tokens == 236.0
+    assert shadow._endpoints[target.slot].flights == {}
+    assert pool.failures == []
+
+
+def test_a_shadow_that_fails_at_an_answer_is_told_and_ends_nothing(monkeypatch):
+    pool = ShadowPool(COST)
+    exchange, _ = pool.send(PROMPT, stream=True)
+    ((shadow, _),) = pool.core.state.shadow.scheduler.profiles["default"].scorers
+    monkeypatch.setattr(shadow, "on_first_token", lambda *_: 1 / 0)
+    monkeypatch.setattr(shadow, "on_ended", lambda *_: 1 / 0)
+
+    pool.answer(exchange, now=1.3)
+
+    assert [type(failure) for failure in pool.failures] == [ZeroDivisionError, ZeroDivisionError]
+    assert exchange.ended

@@ -2,6 +2,7 @@
 
 import pytest
 
+from epp.config.model_rewrites import ModelRewrite
 from epp.config.settings import MetricsSettings, Settings, UpstreamSettings
 from epp.doctor import Answer
 from tests.doctor.builders import (
@@ -137,6 +138,22 @@ def test_other_engines_say_nothing_of_their_keep_alive():
 )
 def test_load_is_read_often_and_not_believed_for_long(metrics, codes):
     assert pool_codes(seen(), settings=Settings(metrics=metrics)) == codes
+
+
+@pytest.mark.parametrize(
+    ("targets", "codes"),
+    [((("tiny", 1),), []), ((("tiny", 9), ("gone", 1)), ["rewrite-target-unserved"])],
+)
+def test_a_model_is_rewritten_to_one_that_somebody_serves(targets, codes):
+    settings = Settings(model_rewrite=(ModelRewrite("old", targets),))
+
+    assert pool_codes(seen(), settings=settings) == codes
+
+
+def test_where_models_are_not_told_no_target_is_missed():
+    settings = Settings(model_rewrite=(ModelRewrite("old", (("gone", 1),)),))
+
+    assert "rewrite-target-unserved" not in pool_codes(seen(models_list=Answer(404)), settings=settings)
 
 
 def test_scrapes_do_not_matter_when_no_scorer_reads_them():

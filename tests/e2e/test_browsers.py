@@ -76,6 +76,7 @@ async def test_an_answer_may_be_read_by_its_page_whoever_gave_it(start):
 
     assert [answer.status_code for answer in answers] == [200, 200, 404, 200]
     for answer in answers:
+        assert answer.headers.get_list("vary") == ["Origin"]
         assert told(answer) == {
             "access-control-allow-origin": PAGE,
             "access-control-expose-headers": "x-request-id, x-epp-endpoint, x-epp-decision, "

@@ -91,6 +91,14 @@ def test_no_name_with_several_models_is_refused_naming_them(catalog):
     assert error.value.param == "model"
 
 
+def test_of_many_models_an_error_names_the_first_twenty(catalog):
+    fleet = pool(endpoint(0, *(model(f"{number:02}" + "x" * 300) for number in range(30))))
+
+    with pytest.raises(BadRequestError, match=r"this pool serves 00x+, 01x+, .*, 19x+ and others$") as error:
+        catalog.resolve(fleet, None)
+    assert len(error.value.message) < 20 * 210
+
+
 def test_the_same_path_at_two_endpoints_does_not_make_two_models_one(catalog):
     fleet = pool(endpoint(0, model("a", root="/model")), endpoint(1, model("b", root="/model")))
 

@@ -98,6 +98,15 @@ def test_a_request_id_is_kept_or_made():
     assert made.headers["x-request-id"] == b"made-up"
 
 
+def test_headers_outside_of_latin_1_break_nothing():
+    headers = (*CHAT[:-1], ("x-request-id", "€"), ("x-epp-€", "1"))
+
+    _, answer = picked(Stage(n=1), headers, field="value")
+
+    assert answer.headers["x-request-id"] == b"made-up"
+    assert answer.removed == ("x-epp-€",)
+
+
 def test_the_routers_credentials_take_the_place_of_the_clients():
     credentials = Credentials(frozenset({b"authorization", b"x-api-key"}), b"Bearer theirs")
     headers = (*CHAT, ("authorization", "Bearer mine"), ("x-api-key", "mine"))
@@ -507,14 +516,16 @@ def test_a_stream_of_which_nothing_came_is_no_request():
     assert stage.around.active == 0
 
 
-def test_buffered_streams_last_as_long_as_requests():
-    stage = Stage(n=1)
-    stream, _ = picked(stage, mode="BUFFERED")
+def test_buffered_streams_of_a_gateway_that_shows_no_answers_last_as_long_as_requests_and_teach():
+    stage = Stage(n=2)
+    stream, first = picked(stage, mode="BUFFERED")
 
     stream.close()
 
     assert stage.in_flight() == 0
-    assert [r.reason for r in stage.records] == [EndReason.CLIENT_DISCONNECTED]
+    assert [r.reason for r in stage.records] == [EndReason.UNOBSERVED]
+    assert sum(stage.pool.index.blocks(0, slot) for slot in (0, 1)) > 0
+    assert {picked(stage, mode="BUFFERED")[1].metadata for _ in range(3)} == {first.metadata}
 
 
 def test_a_gateway_that_never_showed_an_answer_leaves_its_requests_to_estimation():
@@ -719,4 +730,14 @@ def test_an_answer_that_is_not_shown_ends_with_the_pick():
 
     stream.say(request_headers(mode="BUFFERED"), request_body(BODY, end=True))
 
+    assert stream.over
+
+
+def test_an_answer_without_a_body_keeps_its_length():
+    stream = rewriting().stream()
+    stream.say(request_headers(response_mode="STREAMED"), request_body(BODY, end=True))
+
+    [answer] = stream.say(response_headers(headers=[*JSON, ("content-length", "0")], end=True))
+
+    assert "content-length" not in answer.removed
     assert stream.over

@@ -193,6 +193,21 @@ async def test_a_client_that_leaves_while_its_prompt_is_hashed_is_forgotten():
         assert s.upstream.accepted == 0
 
 
+async def test_a_request_that_ends_before_its_turn_to_be_sent_is_not_sent(monkeypatch):
+    async with new_stage(lane="fast") as s, await s.client() as client:
+        prepared = s.director.prepare
+
+        def prepare(*arguments, **named):
+            yield from prepared(*arguments, **named)
+            asyncio.get_running_loop().call_soon(s.relay.shut_down)
+
+        monkeypatch.setattr(s.director, "prepare", prepare)
+        await client.send(post())
+        assert (await client.read_response()).status == 503
+        assert (await s.director.ended()).reason == "shutdown"
+        assert s.upstream.accepted == 0
+
+
 async def test_the_total_time_of_a_request_is_bounded():
     async with new_stage(ProxySettings(total_timeout_s=0.02), lane="fast") as s, await s.client() as client:
         await client.send(post())

@@ -304,3 +304,23 @@ def test_fields_without_number_have_turns_when_they_are_joined():
         out.text("a")
 
     assert len(list(out.finish_steps())) == 2
+
+
+def test_parts_inside_a_part_have_turns_between_them_too():
+    inner = [{"type": "text", "text": "a"}] * 3000
+    around = {
+        "role": "u",
+        "content": [{"type": "tool_result", "content": inner}, {"type": "text", "text": "b"}],
+    }
+    body = json.dumps({"messages": [around, {"role": "u", "content": "c"}]}).encode()
+
+    assert in_steps(Api.MESSAGES, body, 65_536) == at_once(Api.MESSAGES, body)
+    assert turns(Api.MESSAGES, body, 65_536) > 5
+
+
+def test_a_long_part_past_what_a_prompt_holds_is_left_out():
+    many = ["a"] * 33_000
+    last = [{"type": "text", "text": "b" * 40_000}]
+    body = json.dumps({"messages": [{"role": "u", "content": many + last}]}).encode()
+
+    assert in_steps(Api.CHAT, body, LARGE_BYTES) == at_once(Api.CHAT, body)

@@ -168,3 +168,41 @@ def test_plugins_of_other_profiles_are_not_told():
     scheduler.on_picked(scheduler.schedule(c), c.candidates[0])
 
     assert list(remembers.score(c)) == [1.0, 0.0]
+
+
+class Learner(FixedScorer):
+    """Remembers what it is told of picks and answers."""
+
+    def __init__(self, name):
+        super().__init__(name, [0.0, 0.0])
+        self.told = []
+
+    def on_picked(self, cycle, endpoint):
+        self.told.append("picked")
+
+    def on_first_token(self, cycle, now):
+        self.told.append(("first token", now))
+
+    def on_ended(self, cycle, now, output_tokens):
+        self.told.append(("end", now, output_tokens))
+
+
+def test_a_pick_whose_answer_nobody_will_report_is_told_to_those_that_do_not_wait_for_it():
+    remembers, learner = NoHitLruScorer("cold"), Learner("learner")
+    scheduler = Scheduler([profile("a", (remembers, 1), (learner, 1))], Handler(("a",)))
+    c = cycle(fleet(2))
+
+    scheduler.on_picked(scheduler.schedule(c), c.candidates[0], followed=False)
+
+    assert list(remembers.score(c)) == [0.0, 1.0]
+    assert learner.told == []
+
+
+def test_where_only_the_cycle_is_known_learners_of_all_profiles_are_told_once():
+    both, other = Learner("both"), Learner("other")
+    scheduler = Scheduler([profile("a", (both, 1)), profile("b", (both, 1), (other, 1))], Handler(("a",)))
+
+    scheduler.on_first_token_of(cycle(fleet(2)), 3.0)
+    scheduler.on_end_of(cycle(fleet(2)), 4.0, 7)
+
+    assert both.told == other.told == [("first token", 3.0), ("end", 4.0, 7)]

@@ -383,3 +383,43 @@ def test_a_number_is_never_given_twice():
 
     assert list(flights.flights) == [1, 2]
     assert flights._own(flights.flights[1]) == flights.flights[1].tokens
+
+
+@pytest.mark.parametrize(
+    ("waiting", "running", "own", "others"),
+    [
+        (0.0, 5.0, 0, 0.0),
+        (3.0, 5.0, 0, 3.0),
+        (3.0, 2.0, 1, 3.0),
+        (3.0, 0.0, 1, 2.0),
+        (1.0, None, 1, 0.0),
+        (2.0, 1.0, 5, 0.0),
+    ],
+)
+def test_what_waits_there_and_was_sent_by_others_counts_as_the_mean_of_our_own(waiting, running, own, others):
+    """0.2 s each, before any of ours is known."""
+    metrics = EndpointMetrics(waiting=waiting, running=running)
+    pool = (endpoint(0, metrics=metrics), endpoint(1))
+    plugin = scorer(decode_harm=0.0, memory_price=0.0)
+    sent = [cycle(pool, request=request(), prompt_tokens=1) for _ in range(own)]
+    for one in sent:
+        plugin.on_picked(one, pool[0])
+        plugin.on_first_token(one, 0.0)
+    plugin.learned("m").prefill_s = 0.2
+    here, there = plugin.costs(cycle(pool, request=request(), prompt_tokens=1_000))
+
+    assert here - there == pytest.approx(0.2 * others)
+
+
+def test_a_stale_endpoint_tells_nothing_of_others():
+    pool = (endpoint(0, metrics=EndpointMetrics(waiting=9.0), fresh=False), endpoint(1))
+    here, there = scorer().costs(cycle(pool, request=request(), prompt_tokens=1_000))
+
+    assert here == there
+
+
+def test_the_mean_prefill_moves_with_what_is_sent():
+    plugin, pool = scorer(), fleet(1)
+    plugin.on_picked(cycle(pool, request=request(), prompt_tokens=10_000), pool[0])
+
+    assert plugin.learned("m").prefill_s == pytest.approx(0.2 + 0.1 * (0.6 * (1 + 5_000 / 39_000) - 0.2))

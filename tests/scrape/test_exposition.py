@@ -62,6 +62,19 @@ def test_one_line(line, labels, value):
     assert find(line) == {"m": [Sample(labels, value)]}
 
 
+def test_a_line_of_a_megabyte_is_read_like_others():
+    value = 'a\\"b\\\\' * 200_000
+    page = f'm{{x="{value}",y="z"}} 1\n'
+
+    assert find(page) == {"m": [Sample({"x": 'a"b\\' * 200_000, "y": "z"}, 1.0)]}
+
+
+def test_more_samples_than_any_engine_has_are_an_error():
+    assert len(find('m{a="b"} 1\n' * 10_000)["m"]) == 10_000
+    with pytest.raises(PageError, match="more than 10000 samples"):
+        find('m{a="b"} 1\n' * 10_001)
+
+
 def test_nan_is_a_value():
     assert math.isnan(find("m NaN\n")["m"][0].value)
 

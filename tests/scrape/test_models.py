@@ -27,7 +27,7 @@ def test_entries_keep_their_json_as_it_came():
 
 
 def test_entries_without_a_usable_id_are_left_out():
-    body = b'{"data":[{"id":7},{},"x",{"id":"a","parent":3},{"id":"b"}]}'
+    body = b'{"data":[{"id":7},{},"x",{"id":""},{"id":"a","parent":3},{"id":"b"}]}'
 
     assert [model.id for model in read_models(body)] == ["b"]
 

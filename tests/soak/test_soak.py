@@ -4,7 +4,7 @@ left to `make soak`: other tests share the machine.
 
 import pytest
 
-from tests.soak.run import Plan, Report, Sample, _judge, p99_s, run
+from tests.soak.run import Plan, Report, Sample, _judge, percentile_s, run
 
 
 @pytest.mark.e2e
@@ -26,8 +26,10 @@ def test_the_percentile_is_of_what_came_between_two_looks():
     begin = {0.001: 1000.0, 0.002: 1000.0, float("inf"): 1000.0}
     end = {0.001: 1000.0, 0.002: 1100.0, float("inf"): 1100.0}
 
-    assert p99_s(begin, end) == pytest.approx(0.00199)
-    assert p99_s(BUCKETS, {0.001: 100.0, 0.002: 100.0, float("inf"): 100.0}) == pytest.approx(0.00099)
+    assert percentile_s(begin, end, 0.99) == pytest.approx(0.00199)
+    assert percentile_s(BUCKETS, {0.001: 100.0, 0.002: 100.0, float("inf"): 100.0}, 0.99) == pytest.approx(
+        0.00099
+    )
 
 
 def samples(resident, over=0.0, slow=0.0, slow_steps=range(40, 50), pace=1.0):
@@ -38,7 +40,15 @@ def samples(resident, over=0.0, slow=0.0, slow_steps=range(40, 50), pace=1.0):
         fast_ones += 100 - (slow if step in slow_steps else 0)
         all_ones += 100
         buckets = {0.001: fast_ones, 0.002: all_ones, float("inf"): all_ones}
-        found.append(Sample(int(resident(step)), 1, over, buckets, pace if step >= 40 else 1.0))
+        found.append(
+            Sample(
+                int(resident(step)),
+                1,
+                over,
+                buckets,
+                (pace if slow > 50 else 1.0, pace) if step >= 40 else (1.0, 1.0),
+            )
+        )
     return found
 
 
@@ -49,12 +59,26 @@ def samples(resident, over=0.0, slow=0.0, slow_steps=range(40, 50), pace=1.0):
         (samples(lambda step: 5e7 if step < 10 else 1e8), []),
         (samples(lambda step: 1e8 + 2e5 * step), ["memory grew by 5.8%, more than 5%"]),
         (samples(lambda step: 1e8, over=5000.0), ["a view holds more tokens than its capacity"]),
-        (samples(lambda step: 1e8, slow=10.0), ["decisions became slower"]),
+        (samples(lambda step: 1e8, slow=10.0), ["decisions became slower: the p99"]),
+        (
+            samples(lambda step: 1e8, slow=60.0),
+            ["decisions became slower: the median", "decisions became slower: the p99"],
+        ),
         (samples(lambda step: 1e8, slow=10.0, slow_steps=range(46, 50)), []),
         (samples(lambda step: 1e8, slow=10.0, pace=1.9), []),
-        (samples(lambda step: 1e8, slow=10.0, pace=1.3), ["decisions became slower"]),
+        (samples(lambda step: 1e8, slow=10.0, pace=1.3), ["decisions became slower: the p99"]),
     ],
-    ids=["flat", "warm-up", "leak", "index", "decisions", "few steps", "slow machine", "slower than it"],
+    ids=[
+        "flat",
+        "warm-up",
+        "leak",
+        "index",
+        "slow ones",
+        "all of them",
+        "few steps",
+        "slow machine",
+        "slower than it",
+    ],
 )
 def test_what_grows_is_a_fault(given, faults):
     report = Report(samples=given)

@@ -17,6 +17,7 @@ __all__ = ["Learned", "TtftCostParameters", "TtftCostScorer"]
 
 _FLOOR_S: Final = 0.020  # differences below this decide nothing
 _FIRST_ANSWER_TOKENS: Final = 256.0
+_FIRST_PREFILL_S: Final = 0.2
 _WEIGHT: Final = 0.1
 
 
@@ -51,6 +52,7 @@ class Learned:
 
     latency: LearnedLatency = field(default_factory=LearnedLatency)
     output_tokens: float = _FIRST_ANSWER_TOKENS
+    prefill_s: float = _FIRST_PREFILL_S
 
 
 class _Outlook(msgspec.Struct, frozen=True):
@@ -65,11 +67,12 @@ class _Outlook(msgspec.Struct, frozen=True):
 class TtftCostScorer:
     """Prefers the endpoint where the request's first token is predicted to come first, and does least harm.
 
-    Formula: cost = max(queue, memory) + prefill + harm + price + stuck, in seconds;
+    Formula: cost = max(queue, memory) + others + prefill + harm + price + stuck, in seconds;
     score = (least + 20 ms) / (cost + 20 ms).
     queue: predicted prefill of this router's requests there that have no first token yet; memory: until
     enough KV blocks are free, by the expected ends of answers under way and of those that are let in before
-    this one; prefill: of what no tier holds, and
+    this one; others: prefill of requests that wait there and that another router has sent, as scraped, at
+    the mean of this one's; prefill: of what no tier holds, and
     the fetch of what only the CPU tier does; harm: decodeHarm * prefill * answers under way; price:
     memoryPrice * share of the KV cache that the request takes * share that is taken * how long an answer
     takes. Times are learned from first tokens, by model.
@@ -134,17 +137,18 @@ class TtftCostScorer:
             cost = idle.get(held)
             if cost is None:
                 cost = idle[held] = learned.latency.prefill_s(_work(cycle, *held))
-            costs.append(cost)
+            costs.append(cost + _others_s(endpoint, 0, learned))
         return costs
 
     def _outlook(self, cycle: Cycle, endpoint: Endpoint, matched: Matched, learned: Learned) -> "_Outlook":
         flights = self._endpoints.get(endpoint.slot)
+        others_s = _others_s(endpoint, len(flights.flights) if flights is not None else 0, learned)
         hit, cpu_hit = matched.gpu(endpoint.slot), matched.cpu(endpoint.slot)
         capacity = endpoint.metrics.gpu_capacity_tokens if endpoint.metrics is not None else None
         if flights is None or not flights.flights:
             work = _work(cycle, hit, cpu_hit)
             prefill_s = learned.latency.prefill_s(work)
-            return _Outlook(work, prefill_s, prefill_s, True)
+            return _Outlook(work, prefill_s, prefill_s + others_s, not others_s)
         output_tokens = _output_tokens(cycle, learned)
         shared = flights.shared_blocks(cycle.chain) * cycle.chain_block_tokens
         memory_s = price_s = 0.0
@@ -157,9 +161,9 @@ class TtftCostScorer:
             hit = max(shared, min(hit, shared + capacity - held))
         work = _work(cycle, hit, cpu_hit)
         prefill_s = learned.latency.prefill_s(work)
-        wait_s = max(flights.prefill_s, memory_s) + self._too_long_s(flights, cycle.now)
+        wait_s = max(flights.prefill_s, memory_s) + others_s + self._too_long_s(flights, cycle.now)
         cost_s = wait_s + prefill_s * (1 + self._harm * flights.decoding) + self._memory_price * price_s
-        clear = flights.pending == 0 and not memory_s
+        clear = flights.pending == 0 and not memory_s and not others_s
         return _Outlook(work, prefill_s, cost_s, clear)
 
     def _too_long_s(self, flights: EndpointFlights, now: float) -> float:
@@ -184,6 +188,7 @@ class TtftCostScorer:
             chain=cycle.chain,
             overlaps=flights.overlaps(cycle.chain, cycle.chain_block_tokens),
         )
+        learned.prefill_s += _WEIGHT * (outlook.prefill_s - learned.prefill_s)
         number = next(self._numbers)
         self._flying[id(cycle.request)] = (cycle.request, number, flight)
         flights.add(number, flight)
@@ -216,6 +221,15 @@ class TtftCostScorer:
         if learned is None:
             learned = self._learned[model] = Learned()
         return learned
+
+
+def _others_s(endpoint: Endpoint, own: int, learned: Learned) -> float:
+    """Prefill of requests that wait there and that this router has not sent, by what a scrape has shown."""
+    metrics = endpoint.metrics
+    if metrics is None or not metrics.waiting or not endpoint.fresh:
+        return 0.0
+    others = min(metrics.waiting, metrics.waiting + (metrics.running or 0.0) - own)
+    return max(0.0, others) * learned.prefill_s
 
 
 def _output_tokens(cycle: Cycle, learned: Learned) -> float:
