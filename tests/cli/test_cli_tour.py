@@ -3,7 +3,7 @@
 import httpx
 import pytest
 
-from epp.cli import tour
+from epp.cli import main, tour
 from epp.cli.tour import Step, Tour
 
 
