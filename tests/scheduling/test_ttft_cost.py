@@ -423,3 +423,13 @@ def test_the_mean_prefill_moves_with_what_is_sent():
     plugin.on_picked(cycle(pool, request=request(), prompt_tokens=10_000), pool[0])
 
     assert plugin.learned("m").prefill_s == pytest.approx(0.2 + 0.1 * (0.6 * (1 + 5_000 / 39_000) - 0.2))
+
+
+def test_of_many_that_share_with_a_request_those_that_share_most_are_remembered():
+    flights = EndpointFlights()
+    for number in range(20):
+        flights.add(number, flight(chain=[1, 2, 3] if number in (4, 9) else [1]))
+
+    assert flights.overlaps([1, 2, 3], 10.0) == {
+        4: 30.0, 9: 30.0, 14: 10.0, 15: 10.0, 16: 10.0, 17: 10.0, 18: 10.0, 19: 10.0,
+    }  # fmt: skip

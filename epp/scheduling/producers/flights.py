@@ -3,7 +3,7 @@
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from heapq import heappop, heappush
+from heapq import heappop, heappush, nlargest
 from typing import Final
 
 import msgspec
@@ -14,6 +14,7 @@ __all__ = ["EndpointFlights", "Flight", "common_blocks"]
 
 _START_ITL_S: Final = 0.025
 _WEIGHT: Final = 0.05
+_MOST_OVERLAPS: Final = 8  # of a request with others that are remembered
 
 
 @dataclass(slots=True, eq=False)
@@ -170,13 +171,15 @@ class EndpointFlights:
         return same
 
     def overlaps(self, chain: Sequence[int], block_tokens: float) -> dict[int, float]:
-        """Tokens of `chain` that requests here hold as well, by their number, where there are some."""
+        """Tokens of `chain` that requests here hold as well, by their number: the largest few."""
         found = {}
         for number, flight in self.flights.items():
             blocks = common_blocks(chain, flight.chain)
             if blocks:
                 found[number] = blocks * block_tokens
-        return found
+        if len(found) <= _MOST_OVERLAPS:
+            return found
+        return dict(nlargest(_MOST_OVERLAPS, found.items(), key=lambda item: (item[1], item[0])))
 
     @property
     def held_tokens(self) -> float:
