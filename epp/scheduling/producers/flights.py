@@ -14,7 +14,8 @@ __all__ = ["EndpointFlights", "Flight", "common_blocks"]
 
 _START_ITL_S: Final = 0.025
 _WEIGHT: Final = 0.05
-_MOST_OVERLAPS: Final = 8  # of a request with others that are remembered
+_SHOWN_S: Final = 1.0  # a scrape is that old at most, mostly
+_MOST_OVERLAPS: Final = 32  # of a request with others that are remembered
 
 
 @dataclass(slots=True, eq=False)
@@ -97,6 +98,7 @@ class EndpointFlights:
     _holders: dict[int, int] = field(default_factory=dict)  # by block, how many requests here hold it
     _own_tokens: list[float] | None = None
     _held_tokens: float = 0.0
+    _ended: deque[float] = field(default_factory=deque)  # when, of those that a scrape may still show
     _plan: _Plan | None = None  # made when it is asked for, void when something has changed
 
     def add(self, number: int, flight: Flight) -> None:
@@ -126,6 +128,7 @@ class EndpointFlights:
         del self.flights[number]
         self._own_tokens = self._plan = None
         self._let_go(flight.chain)
+        self._ended.append(now)
 
     def _let_go(self, chain: Sequence[int]) -> None:
         """One request less holds these blocks; those that it alone held are the last of its chain."""
@@ -142,6 +145,13 @@ class EndpointFlights:
         if flight.first_token_s is not None and tokens > 1:
             seconds = (now - flight.first_token_s) / (tokens - 1)
             self.itl_s += _WEIGHT * (seconds - self.itl_s)
+
+    def shown(self, now: float) -> int:
+        """Requests of this router that a scrape may have shown: those here, and those that ended just now."""
+        ended = self._ended
+        while ended and ended[0] <= now - _SHOWN_S:
+            ended.popleft()
+        return len(self.flights) + len(ended)
 
     @property
     def decoding(self) -> int:
