@@ -350,19 +350,18 @@ class Director:
         response_bytes: int = 0,
         error: EppError | None = None,
     ) -> None:
-        """Release everything, learn from `usage`, tell the observers. Later calls do nothing."""
+        """Release everything, learn from `usage`, tell observers; once. UNOBSERVED: no answer was seen."""
         if exchange.ended:
             return
         exchange.ended = True
-        if reason is EndReason.COMPLETE and exchange.hold is not None:
+        if exchange.hold is not None and reason in (EndReason.COMPLETE, EndReason.UNOBSERVED):
             self.unobserved.learn(exchange, now)
+            exchange.hold.confirmed |= reason is EndReason.UNOBSERVED  # most requests succeed
         self._release(exchange, now, usage)
         self._tell(record_of(exchange, reason, now, usage=usage, response_bytes=response_bytes, error=error))
 
     def on_unobserved(self, exchange: Exchange, now: float) -> None:
-        """What comes of the request nobody will say: tell the observers what is known, and release it when
-        it is estimated to be over (see `Unobserved`).
-        """
+        """Nobody will say how it ends: tell observers now, release it when it is estimated to be over."""
         if exchange.ended:
             return
         exchange.ended = True

@@ -38,6 +38,7 @@ from epp.gateway.events import (
     ResponseHeaders,
     ResponseTrailers,
 )
+from epp.http.collected import Collected
 from epp.http.types import Headers
 from epp.response import AnswerNames
 
@@ -127,8 +128,8 @@ class Conversation:
         self._phase = _Phase.START
         self._mode = self._response_mode = BodyMode.NONE
         self._answers_body = False  # the pick goes out in the answer to the body
-        self._chunks: list[bytes] = []
-        self._size = 0
+        self._collected = Collected()
+        self._held: bytes | None = None  # the body on its way back
         self._ended_by: Event | None = None  # the message that completed the request
         self._renames = False  # the answer should be seen to its end
         self._names: AnswerNames | None = None
@@ -180,16 +181,20 @@ class Conversation:
             if self._answers_body:
                 raise BadRequestError("a request with trailers and without a body cannot be routed here")
             self._ended_by = event
-            return self._decide(b"".join(self._chunks))
-        self._size += len(event.data)
-        if self._size > self._max_bytes:
+            return self._decide(self._whole())
+        if self._collected.size + len(event.data) > self._max_bytes:
             raise PayloadTooLargeError(f"the request body is larger than {self._max_bytes} bytes")
-        self._chunks.append(event.data)
+        self._collected.add(event.data)
         if not (event.end_of_stream or self._answers_body):
             return []
         self._ended_by = event
         partial = self._mode is BodyMode.BUFFERED_PARTIAL and not event.end_of_stream
-        return self._decide(None if partial else b"".join(self._chunks))
+        body = self._whole()
+        return self._decide(None if partial else body)
+
+    def _whole(self) -> bytes:
+        self._held = bytes(self._collected.take())
+        return self._held
 
     def _decide(self, body: bytes | None) -> list[Action]:
         self._phase = _Phase.DECIDING
@@ -226,9 +231,9 @@ class Conversation:
             answers = [Send(self._codec.request_body(self._sized(mutation, body), destination, body))]
         else:
             if body is not None:
-                self._chunks = [body]
+                self._held = body
             answers = [Send(self._codec.request_headers(mutation, destination)), *self._returned()]
-        self._chunks.clear()
+        self._held = None
         complete = self._ended_by is not None or self._mode in (BodyMode.NONE, BodyMode.BUFFERED)
         return [*(self._end_if_enough() if complete else []), *answers]
 
@@ -242,10 +247,10 @@ class Conversation:
 
     def _returned(self) -> Iterator[Send]:
         """The body that was held, on its way back."""
-        if not self._chunks and not isinstance(self._ended_by, RequestTrailers):
+        if self._held is None and not isinstance(self._ended_by, RequestTrailers):
             return
         ends_here = isinstance(self._ended_by, RequestBody)
-        body = b"".join(self._chunks)
+        body = self._held or b""
         if body or ends_here:
             yield from map(Send, self._codec.request_pieces(body, end_of_stream=ends_here))
         if isinstance(self._ended_by, RequestTrailers):

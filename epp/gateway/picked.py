@@ -166,18 +166,19 @@ class PickedRequest:
         elif exchange.status is not None:
             # It was to be seen to its end.
             self._end(EndReason.CLIENT_DISCONNECTED if not self.over else EndReason.COMPLETE)
-        elif self._ended_unseen():
+        elif self.over or self._event is None:
+            self._around.director.on_unobserved(exchange, self._around.now())
+        else:
+            self._end_unseen(exchange, self._event.request_mode)
+
+    def _end_unseen(self, exchange: Exchange, mode: BodyMode) -> None:
+        """The gateway has ended the stream before it showed the head of an answer."""
+        if self._around.shows_answers:
             self._end(EndReason.CLIENT_DISCONNECTED)
+        elif mode in _KEPT_MODES:  # its streams last as long as requests
+            self._end(EndReason.UNOBSERVED)
         else:
             self._around.director.on_unobserved(exchange, self._around.now())
-
-    def _ended_unseen(self) -> bool:
-        """A stream that the gateway ends before an answer's head tells something only if it shows heads, or
-        if it keeps streams as long as requests, as in the buffered modes.
-        """
-        if self.over or self._event is None:
-            return False
-        return self._around.shows_answers or self._event.request_mode in _KEPT_MODES
 
     def _end(self, reason: EndReason, error: EppError | None = None) -> None:
         if self._exchange is not None:

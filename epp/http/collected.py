@@ -5,10 +5,11 @@ from typing import Final
 __all__ = ["Collected"]
 
 _GROWN_BYTES: Final = 1 << 20
+_MOST_PIECES: Final = 1024  # of a body in tiny pieces each would weigh more than its bytes
 
 
 class Collected:
-    """Collects a body. A large one grows in place: joining its pieces at the end would hold others up.
+    """Collects a body. A large one, or one in many pieces, grows in place: to join them would hold others up.
 
     Attributes:
         size: bytes that came.
@@ -24,16 +25,22 @@ class Collected:
     def add(self, data: bytes) -> None:
         """The next piece."""
         self.size += len(data)
-        if self.size <= _GROWN_BYTES:
+        if self._grown is not None:
+            self._grown += data
+        elif self.size <= _GROWN_BYTES and len(self._pieces) < _MOST_PIECES:
             self._pieces.append(data)
-        elif self._grown is None:
+        else:
             self._grown = bytearray().join([*self._pieces, data])
             self._pieces.clear()
-        else:
-            self._grown += data
 
     def take(self) -> bytes | bytearray:
         """The body; nothing of it is kept here."""
-        grown, pieces = self._grown, self._pieces
-        self._grown, self._pieces = None, []
-        return b"".join(pieces) if grown is None else grown
+        if self._grown is not None:
+            grown, self._grown = self._grown, None
+            return grown
+        pieces = self._pieces
+        if len(pieces) == 1:  # of most requests
+            return pieces.pop()
+        body = b"".join(pieces)
+        pieces.clear()
+        return body

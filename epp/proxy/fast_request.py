@@ -377,7 +377,8 @@ class FastRequest:
             self._executions = None
         self._hold.release()
         self._relay.end(self)
-        self._received.take()
+        if not self._body_read:
+            self._received.take()
         self._forget_body()
         observed = self._observed
         self._around.director.on_end(

@@ -15,6 +15,7 @@ __all__ = ["ClientUpload", "is_forwarded_unread"]
 # Up to here a body is read first: it may then go out on a kept connection.
 _SMALL_BYTES: Final = 65_536
 _PEEK_BYTES: Final = 16_384
+_LOOK_AGAIN_BYTES: Final = 1024  # a body that comes byte by byte is not looked at with each
 _WITH_MODEL: Final = "/v1/audio/"
 
 
@@ -73,11 +74,14 @@ class ClientUpload:
         content_type = headers.get("content-type", "")
         if not path.startswith(_WITH_MODEL) or not content_type.lower().startswith("multipart/"):
             return None
+        look_at = 1
         while True:
-            beginning = b"".join(self._peeked)
-            model = model_in_form(content_type, beginning)
-            if model is not None or self._received_all or len(beginning) >= _PEEK_BYTES:
-                return model
+            at_end = self._received_all or self.size >= _PEEK_BYTES
+            if at_end or self.size >= look_at:
+                model = model_in_form(content_type, b"".join(self._peeked))
+                if model is not None or at_end:
+                    return model
+                look_at = self.size + _LOOK_AGAIN_BYTES
             self._peeked.append(await self._next())
 
     async def forward(self) -> None:

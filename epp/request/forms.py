@@ -6,7 +6,10 @@ from typing import Final
 __all__ = ["model_in_form"]
 
 _BOUNDARY: Final = re.compile(r'\bboundary=(?:"([^"]+)"|([^\s;]+))', re.IGNORECASE)
-_NAME: Final = re.compile(rb'content-disposition:[^\r\n]*;\s*name="?model"?\s*(?:;|\r\n|$)', re.IGNORECASE)
+# Anchored at the beginning of a line: of a line that repeats itself every repetition would be a beginning.
+_NAME: Final = re.compile(
+    rb'\r\ncontent-disposition:[^\r\n]*;[ \t]*name="?model"?[ \t]*(?:;|\r\n|$)', re.IGNORECASE
+)
 
 
 def model_in_form(content_type: str, beginning: bytes) -> str | None:

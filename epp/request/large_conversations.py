@@ -127,6 +127,8 @@ def _write_message(out: PromptBytes, raw: Raw) -> Generator[None, None, None]:
         write_message(out, _decode_message(raw))
     else:
         message = _decode_long_message(raw)
+        if len(raw) > out.step_bytes:
+            yield
         yield from _write(out, _without_content(message), _content(message.content), message.tool_calls)
 
 

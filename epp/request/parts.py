@@ -50,6 +50,8 @@ def part_steps(out: PromptBytes, parts: Sequence[msgspec.Raw]) -> Generator[None
             continue
         for part in batch:
             if not out.is_full:
+                if len(part) > out.step_bytes:
+                    yield  # that it was found is a step
                 yield from _steps_of(out, part, may_nest=True)
 
 

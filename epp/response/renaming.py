@@ -17,6 +17,7 @@ _LONGEST_KEY: Final = 64
 _LINE_ENDS: Final = (b"\n", b"\r\n", b"\r")
 _DATA: Final = b"data:"
 _KEY: Final = b'"model"'
+_ESCAPE: Final = b"\\u"  # a key may be written so
 _AROUND: Final = frozenset({"response", "message"})  # in some events the model stands one level below
 _NO_KEY: Final = ""
 _IN_ARRAY: Final = "[]"
@@ -185,7 +186,7 @@ class _EventNames:
         """As of `AnswerNames`."""
         if not self._between or not chunk.endswith(b"\n\n") or self._after_cr:
             return b"".join(map(self._line, chunk.splitlines(keepends=True)))
-        if _KEY not in chunk:
+        if _KEY not in chunk and _ESCAPE not in chunk:
             return chunk
         alone = chunk.find(b"\n\n") == len(chunk) - 2 and b"\r" not in chunk
         if alone and chunk.startswith(self._beginning):

@@ -139,7 +139,7 @@ async def test_a_dead_first_choice_is_followed_by_the_next_of_the_list(gateway, 
     assert [e["requests"] for e in state] == [0, 0]
 
 
-async def test_a_client_that_leaves_is_noticed(gateway):
+async def test_the_end_of_a_request_is_noticed_where_no_answer_is_shown(gateway):
     gate = await gateway(1, request_body="BUFFERED", response_headers="SKIP")
     body = asyncio.create_task(gate.envoy.client.post("/v1/completions", json=STREAM))
     [server] = gate.servers
@@ -149,5 +149,7 @@ async def test_a_client_that_leaves_is_noticed(gateway):
     with contextlib.suppress(asyncio.CancelledError):
         await body
     [decision] = await gate.router.decisions(1)
+    state = (await gate.router.client.get("/debug/state?index=false")).json()["endpoints"]
 
-    assert decision["reason"] == "client_disconnected"
+    assert decision["reason"] == "unobserved"
+    assert [e["requests"] for e in state] == [0]

@@ -5,6 +5,7 @@ outcome that depends on how the bytes were cut.
 """
 
 import argparse
+import json
 from collections.abc import Callable
 from itertools import pairwise
 from math import inf
@@ -19,8 +20,9 @@ from epp.director.types import RequestHead
 from epp.errors import ConfigError, EppError
 from epp.http.response import ResponseReader
 from epp.http.types import UpstreamSettings
-from epp.request import api_of, parse_steps
+from epp.request import Api, Body, api_of, decode_body, parse_steps, with_model
 from epp.request.steps import result_of
+from epp.response import answer_names
 from epp.response.observer import ResponseObserver
 from epp.scrape.exposition import PageError
 from epp.scrape.page import PageReader
@@ -51,8 +53,20 @@ def body(data: bytes) -> None:
         return
     for _ in hash_prompts(request, "m", "", _VIEWS):
         pass
+    if request.api is not Api.OTHER:
+        _rewrite(decode_body(coding, data[2:], LIMIT_BYTES))
     if coding == "identity":
         _read_in_steps(path, data[2:])
+
+
+def _rewrite(plain: Body) -> None:
+    """The model alone is another one."""
+    replaced = result_of(with_model(plain, 'a"'))
+    try:
+        before, after = json.loads(plain), json.loads(replaced)
+    except (ValueError, RecursionError):  # numbers of more digits than Python reads, depths that it does not
+        return
+    _check(after == {**before, "model": 'a"'}, "more than the model was rewritten")
 
 
 def _read_in_steps(path: str, data: bytes) -> None:
@@ -72,7 +86,9 @@ def stream(data: bytes) -> None:
     rest = data[3:]
     cuts = sorted({0, data[1] % (len(rest) + 1), data[2] % (len(rest) + 1), len(rest)})
     whole = _usage(kind, [rest])
-    _check(_usage(kind, [rest[a:b] for a, b in pairwise(cuts)]) == whole, "cut differently, read differently")
+    pieces = [rest[a:b] for a, b in pairwise(cuts)]
+    _check(_usage(kind, pieces) == whole, "cut differently, read differently")
+    _check(_renamed(kind, pieces) == _renamed(kind, [rest]), "cut differently, renamed differently")
 
 
 def _usage(kind: str, pieces: list[bytes]) -> object:
@@ -80,6 +96,11 @@ def _usage(kind: str, pieces: list[bytes]) -> object:
     for piece in pieces:
         observer.feed(piece)
     return observer.finish()
+
+
+def _renamed(kind: str, pieces: list[bytes]) -> bytes:
+    names = answer_names(kind, None, "m")
+    return b"".join([names.feed(piece) for piece in pieces]) if names else b""
 
 
 def metrics(data: bytes) -> None:

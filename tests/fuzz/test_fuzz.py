@@ -16,7 +16,7 @@ CASES = [(name, file.name) for name in TARGETS for file in sorted((CORPUS / name
 PIECES = [
     b"\x00", b"\xff", b"\xed\xa0\x80", b"\r", b"\n", b"\r\n\r\n", b"{", b"}", b"[" * 50, b'"', b"\\ud800", b"null",
     b"true", b"1e999", b"-1", b"NaN", b"9" * 30, b"data: ", b": ", b"0\r\n", b"&a *a", b"!!python/object:os.system",
-    b"{{", b"---\n", b"\t", b" " * 40,
+    b"{{", b"---\n", b"\t", b" " * 40, b'"model":"x"', b'"mod\\u0065l":', b"\n\ndata:",
 ]  # fmt: skip
 
 

@@ -516,14 +516,16 @@ def test_a_stream_of_which_nothing_came_is_no_request():
     assert stage.around.active == 0
 
 
-def test_buffered_streams_last_as_long_as_requests():
-    stage = Stage(n=1)
-    stream, _ = picked(stage, mode="BUFFERED")
+def test_buffered_streams_of_a_gateway_that_shows_no_answers_last_as_long_as_requests_and_teach():
+    stage = Stage(n=2)
+    stream, first = picked(stage, mode="BUFFERED")
 
     stream.close()
 
     assert stage.in_flight() == 0
-    assert [r.reason for r in stage.records] == [EndReason.CLIENT_DISCONNECTED]
+    assert [r.reason for r in stage.records] == [EndReason.UNOBSERVED]
+    assert sum(stage.pool.index.blocks(0, slot) for slot in (0, 1)) > 0
+    assert {picked(stage, mode="BUFFERED")[1].metadata for _ in range(3)} == {first.metadata}
 
 
 def test_a_gateway_that_never_showed_an_answer_leaves_its_requests_to_estimation():

@@ -2,6 +2,7 @@
 
 import ast
 import pathlib
+import re
 import statistics
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -32,3 +33,11 @@ def test_every_module_with_code_says_what_it_is_for():
     trees = {path: ast.parse(source) for path, source in SOURCES.items()}
 
     assert [path for path, tree in trees.items() if tree.body and not ast.get_docstring(tree)] == []
+
+
+def test_no_test_reads_a_stream_through_an_iterator_that_nobody_holds():
+    """Such a one is collected at some time after, and closes the answer while the test goes on."""
+    unheld = re.compile(r"anext\([\w.]+\.aiter_\w+\(\)\)")
+    tests = {p: p.read_text() for p in (ROOT / "tests").rglob("*.py")}
+
+    assert [str(p) for p, text in tests.items() if unheld.search(text)] == []

@@ -41,6 +41,16 @@ def test_a_boundary_may_stand_in_quotes_and_among_parameters():
 
 
 @pytest.mark.parametrize(
+    "piece", [b"Content-Disposition:", b"Content-Disposition:;", b"; name=x", b";", b" "]
+)
+def test_a_line_that_repeats_itself_is_gone_over_once(piece):
+    """The model stands behind it: to find that it is no field's head costs no more than its length."""
+    evil = (b"Content-Disposition: form-data" + piece * (1_000_000 // len(piece)), b"x")
+
+    assert model_in_form(TYPE, form(evil, MODEL) + b"--XX") == "whisper"
+
+
+@pytest.mark.parametrize(
     "content_type, body",
     [
         (TYPE, form(FILE) + b"--XX--\r\n"),

@@ -101,6 +101,10 @@ def test_the_name_is_replaced_in_a_stream_in_any_pieces(places):
     assert b"".join(through(pieces, EVENTS)) == RENAMED
 
 
+def test_a_key_that_is_written_with_escapes_is_found_in_events_too():
+    assert through([b'data: {"mod\\u0065l":"m-v2"}\n\n'], EVENTS) == [b'data: {"mod\\u0065l":"m"}\n\n']
+
+
 def test_events_that_begin_alike_are_renamed_alike():
     first, second = event(id="c", model="m-v2", n=1), event(id="c", model="m-v2", n=2)
     other = event(id="d", model="m-v3", n=3)
