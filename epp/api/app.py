@@ -54,7 +54,9 @@ async def _validation_error(request: Request, error: RequestValidationError) -> 
 
 async def _http_error(request: Request, error: HTTPException) -> Response:
     kind = {404: RouteNotFoundError, 405: MethodNotAllowedError}.get(error.status_code, BadRequestError)
-    return await _render(request, kind(str(error.detail)))
+    answer = await _render(request, kind(str(error.detail)))
+    answer.headers.update(error.headers or {})  # a 405 has to name the methods that are there
+    return answer
 
 
 async def _own_fault(request: Request, _error: Exception) -> Response:

@@ -15,6 +15,7 @@ from typing import Final, cast
 import uvloop
 from uvicorn._types import ASGIApplication
 
+from epp.app.collector import calm_collector
 from epp.app.gateway import closed_through_gateway, remembered
 from epp.app.guards import ADMIN_TLS, LISTENER_TLS
 from epp.app.lanes import POOL_PATHS, Lane, lane_of
@@ -158,6 +159,7 @@ class _Gateway:
             await self._envoy.start(bootstrap(_options(self._runtime.settings, str(self._directory))))
             # From here on the admin port answers: ready means that Envoy listens.
             tasks.append(asyncio.create_task(server.serve([control], [admin])))
+            calm_collector()
             await self._announce(admin, on_started)
             await self._until_drained()
         finally:

@@ -120,12 +120,13 @@ class WarmStart:
             if not self._leads() or self._pending:
                 return
             at = self._clock.wall()
-            saved = await _in_steps(collect(self._core().state, at))
             try:
+                saved = await _in_steps(collect(self._core().state, at))
                 self._size = await asyncio.to_thread(write_state, self._folder, saved)
-            except OSError as error:
+            except Exception as error:  # noqa: BLE001  whatever it is, requests are served
                 self._saves["failed"] += 1
-                logger.warning("the state cannot be saved in %s: %s", self._folder, error.strerror or error)
+                why = error.strerror if isinstance(error, OSError) else repr(error)
+                logger.warning("the state cannot be saved in %s: %s", self._folder, why)
                 return
             self._saves["ok"] += 1
             self._saved_at = self._known_until = at
@@ -211,8 +212,8 @@ class WarmStart:
         if why is None:
             try:
                 self._entries += await _in_steps(restore(self._core().state, saved, endpoint))
-            except ValueError as error:
-                why = str(error)
+            except Exception as error:  # noqa: BLE001  whatever is in the file, requests are served
+                why = str(error) or repr(error)
         if why is not None:
             logger.warning("saved index entries of %s are not used: %s", endpoint.address, why)
 

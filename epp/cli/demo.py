@@ -1,6 +1,7 @@
 """`epp demo`: the router in front of simulated vLLM servers, from nothing."""
 
 import argparse
+import math
 import shutil
 import subprocess
 import sys
@@ -58,7 +59,11 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     )
     parser.add_argument("--config", metavar="FILE", help="an EndpointPickerConfig (the built-in one)")
     parser.add_argument(
-        "--time-scale", default="1", metavar="S", help="model seconds in a real one (%(default)s)"
+        "--time-scale",
+        type=_scale,
+        default="1",
+        metavar="S",
+        help="model seconds in a real one (%(default)s)",
     )
     parser.set_defaults(run=run)
 
@@ -70,6 +75,16 @@ def _number(low: int, high: int) -> Callable[[str], int]:
         raise argparse.ArgumentTypeError(f"must be a number from {low} to {high}, not {text!r}")
 
     return read
+
+
+def _scale(text: str) -> str:
+    """Read here too, so that it is not told by a server that does not start."""
+    try:
+        if 0 < float(text) < math.inf:
+            return text
+    except ValueError:
+        pass
+    raise argparse.ArgumentTypeError(f"must be a number above 0, not {text!r}")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -22,6 +22,8 @@ batching, latency, metrics, errors. The text is nonsense; the tokenizer, the tok
 are real. Needs the extra 'sim' (pip install 'epp[sim]').
 """
 
+_MAX_PORT = 65535
+
 EPILOG = """\
 examples:
   epp sim-server --port 8001 --gpu-blocks 512 --cpu-blocks 4096
@@ -59,7 +61,7 @@ def _add_server_flags(group: argparse._ArgumentGroup) -> None:
     default = SimSettings()
     group.add_argument("--host", default=default.host, help="address to listen on (%(default)s)")
     group.add_argument(
-        "--port", type=int, default=8000, help="0 takes a free one; it is printed (%(default)s)"
+        "--port", type=_port, default=8000, help="0 takes a free one; it is printed (%(default)s)"
     )
     group.add_argument(
         "--model", metavar="NAME", help=f"served model ({DEFAULT_MODEL}; that of --fleet or --profile)"
@@ -177,6 +179,12 @@ def _add_behaviour_flags(group: argparse._ArgumentGroup) -> None:
         action="store_true",
         help="serve /v1/load_lora_adapter and /v1/unload_lora_adapter",
     )
+
+
+def _port(text: str) -> int:
+    if text.isdecimal() and int(text) <= _MAX_PORT:
+        return int(text)
+    raise argparse.ArgumentTypeError(f"must be a number from 0 to {_MAX_PORT}, not {text!r}")
 
 
 def _length_range(text: str) -> tuple[int, int]:

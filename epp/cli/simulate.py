@@ -45,7 +45,6 @@ examples:
       two configurations on the same requests, with intervals
   epp simulate --fleet F --workload W --sweep fleet.cpuBlocks=0,41000 --sweep workload.speed=1,1.4
       every combination
-
   epp simulate --replay run.rec
       what a router decided, decided again: says whether every pick and every score came out equal
 

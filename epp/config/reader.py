@@ -132,8 +132,11 @@ class Reader:
         if not isinstance(node, Scalar):
             self.problem(path, node, f"must be a whole number, not {describe(node)}")
             return None
-        fits = _INTEGER.fullmatch(node.text) and len(node.text) <= _MAX_DIGITS
-        if node.quoted or not fits:
+        whole = _INTEGER.fullmatch(node.text) and not node.quoted
+        if whole and len(node.text) > _MAX_DIGITS:
+            self.problem(path, node, f"must have at most {_MAX_DIGITS} digits, not {describe(node)}")
+            return None
+        if not whole:
             self.problem(path, node, f"must be a whole number, not {describe(node)}", _whole_remedy(node))
             return None
         self.found(path, node)
@@ -169,6 +172,6 @@ def _whole_remedy(node: Scalar) -> str:
             if len(text) <= _MAX_DIGITS
             else ""
         )
-    if _NUMBER.fullmatch(text) and float(text).is_integer():
+    if _NUMBER.fullmatch(text) and float(text).is_integer() and abs(float(text)) < 10**_MAX_DIGITS:
         return f"write {float(text):.0f}"
     return ""

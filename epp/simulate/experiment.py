@@ -56,7 +56,7 @@ def load_config_or_policy(name: str) -> EffectiveConfig:
     except (OSError, UnicodeDecodeError) as error:
         remedy = f"name a file, or one of: {', '.join(policy_names())}"
         raise ConfigError(
-            [ConfigProblem("--config", f"{name} cannot be read: {_why(error)}", remedy)], "epp simulate"
+            [ConfigProblem("--config", f"{name} cannot be read: {_why(error)}", remedy)], "simulation"
         ) from None
     return load_any_config(text, name)[1]
 

@@ -147,7 +147,7 @@ WorkloadFile = SharedPrefixFile | ConversationsFile | TraceFile
 
 
 def _fail(where: str, said: str, remedy: str = "see docs/simulation.md") -> ConfigError:
-    return ConfigError([ConfigProblem(where, said, remedy)], "epp simulate")
+    return ConfigError([ConfigProblem(where, said, remedy)], "simulation")
 
 
 def _in_camel_case(message: str) -> str:

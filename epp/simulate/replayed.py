@@ -71,7 +71,7 @@ def replay_file(
 
 
 def _fault(said: str, remedy: str) -> ConfigError:
-    return ConfigError([ConfigProblem("--replay", said, remedy)], "epp simulate")
+    return ConfigError([ConfigProblem("--replay", said, remedy)], "simulation")
 
 
 def _replay(

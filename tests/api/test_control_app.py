@@ -168,6 +168,13 @@ async def test_errors_have_openais_shape_and_an_id(method, path, status, error):
     assert len(answer.headers["x-request-id"]) == 32
 
 
+@pytest.mark.parametrize(("path", "methods"), [("/healthz", "GET"), ("/pick", "POST")])
+async def test_a_method_that_a_route_has_not_is_answered_with_those_it_has(path, methods):
+    answer = await Surface().ask("DELETE", path)
+
+    assert (answer.status_code, answer.headers["allow"]) == (405, methods)
+
+
 async def test_a_wrong_parameter_is_named():
     answer = await Surface().ask("GET", "/debug/decisions?limit=0", headers={"x-request-id": "mine"})
 

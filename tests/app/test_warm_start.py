@@ -323,6 +323,18 @@ async def test_a_save_that_fails_is_told_and_ends_nothing(stage, caplog):
     assert f"the state cannot be saved in {stage.folder}: File exists" in caplog.messages
 
 
+async def test_whatever_goes_wrong_with_a_save_is_told_and_ends_nothing(stage, caplog, monkeypatch):
+    def broken(_state, _at):
+        raise RuntimeError("a defect")
+        yield
+
+    monkeypatch.setattr(warm_start, "collect", broken)
+    await stage.warm.save()
+
+    assert stage.warm.report().saves == {"ok": 0, "failed": 1}
+    assert f"the state cannot be saved in {stage.folder}: RuntimeError('a defect')" in caplog.messages
+
+
 async def test_a_standby_neither_saves_nor_reads_and_takes_over_when_it_leads(stage):
     stage.learn()
     await stage.warm.save()

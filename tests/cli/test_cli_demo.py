@@ -110,3 +110,13 @@ def test_the_commands_to_try_can_be_typed_as_they_are_shown(monkeypatch, tmp_pat
     monkeypatch.setenv("PATH", on_path.format(**places))
 
     assert demo._program() == shown.format(**places)
+
+
+@pytest.mark.parametrize("scale", ["x", "0", "-1", "nan", "inf"])
+def test_a_time_scale_that_is_no_positive_number_is_refused_before_anything_starts(scale, processes, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(["demo", f"--time-scale={scale}"])
+
+    assert ended.value.code == 2
+    assert f"--time-scale: must be a number above 0, not {scale!r}" in capsys.readouterr().err
+    assert processes == []

@@ -75,7 +75,8 @@ def test_an_integer_is_bare_decimal_digits(text, value):
         ("41_000", "must be a whole number, not 41_000"),
         ("0x10", "must be a whole number, not 0x10"),
         ("1:30", "must be a whole number, not 1:30"),
-        ("1234567890123456789", "must be a whole number, not 1234567890123456789"),
+        ("1234567890123456789", "must have at most 18 digits, not 1234567890123456789"),
+        ("1e30", "must be a whole number, not 1e30"),
         ("[1]", "must be a whole number, not a list"),
     ],
 )

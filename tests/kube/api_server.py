@@ -255,7 +255,7 @@ class RunningApiServer(ApiServer):
         return f"http://127.0.0.1:{self.port}"
 
     async def start(self):
-        self._serving = set()
+        self._serving, self._writers = set(), set()
         self._server = await asyncio.start_server(self._connected, "127.0.0.1", self.port, ssl=self.tls)
         self.port = self._server.sockets[0].getsockname()[1]
 
@@ -265,11 +265,14 @@ class RunningApiServer(ApiServer):
         for task in list(self._serving):
             task.cancel()
         await asyncio.gather(*self._serving, return_exceptions=True)
-        await asyncio.sleep(0)
+        for writer in self._writers:
+            writer.transport.abort()
+        await asyncio.gather(*(writer.wait_closed() for writer in self._writers), return_exceptions=True)
 
     def _connected(self, reader, writer):
         task = asyncio.get_running_loop().create_task(self._serve(reader, writer))
         self._serving.add(task)
+        self._writers.add(writer)
         task.add_done_callback(self._serving.discard)
         task.add_done_callback(lambda _: writer.close())  # also of a task that never began
 

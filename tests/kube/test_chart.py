@@ -302,7 +302,7 @@ def test_the_network_policy_covers_the_pod_and_lets_it_reach_what_it_needs():
     labels = only(objects, "Deployment")["spec"]["template"]["metadata"]["labels"]
 
     assert policy["podSelector"]["matchLabels"].items() <= labels.items()
-    assert ports_out(policy) == {53, 443, 6443, 8000, 8001}
+    assert ports_out(policy) == {53, 5353, 443, 6443, 8000, 8001}
     assert policy["egress"][2]["to"] == [
         {"podSelector": {"matchLabels": {"llm-d.ai/inferenceServing": "true"}}}
     ]
@@ -326,13 +326,13 @@ def test_the_network_policy_follows_its_values():
         check(obj)
     assert policy["ingress"][1] == {"ports": [{"protocol": "TCP", "port": 9090}], "from": [monitoring]}
     assert policy["ingress"][2] == more
-    assert ports_out(policy) == {53, 16443, 8000, 4317}
+    assert ports_out(policy) == {53, 5353, 16443, 8000, 4317}
     assert "from" not in policy["ingress"][0]
 
 
 def test_the_network_policy_can_be_left_out_and_knows_the_alpha_versions_port():
     assert not of_kind(chart(text=values(networkPolicy={"enabled": False})), "NetworkPolicy")
-    assert ports_out(only(rendered("alpha"), "NetworkPolicy")["spec"]) == {53, 443, 6443, 8000}
+    assert ports_out(only(rendered("alpha"), "NetworkPolicy")["spec"]) == {53, 5353, 443, 6443, 8000}
 
 
 def test_ports_of_ones_own_are_let_in():

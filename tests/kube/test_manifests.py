@@ -324,7 +324,7 @@ def test_the_network_policy_lets_through_what_epp_needs_and_covers_the_pod(folde
 
     assert policy["podSelector"]["matchLabels"].items() <= labels.items()
     assert set(policy["policyTypes"]) == {"Ingress", "Egress"}
-    assert out == {53, 443, 6443, 8000}
+    assert out == {53, 5353, 443, 6443, 8000}
 
 
 @pytest.mark.parametrize(

@@ -150,13 +150,21 @@ def test_one_length_is_a_range_of_one():
     assert parse("--answer-tokens", "7").answer_tokens == (7, 7)
 
 
-@pytest.mark.parametrize("argv", [("--answer-tokens", "long"), ("--port", "http")])
-def test_a_flag_that_cannot_be_read_ends_with_2(argv, capsys):
+@pytest.mark.parametrize(
+    ("argv", "said"),
+    [
+        (("--answer-tokens", "long"), "invalid"),
+        (("--port", "http"), "must be a number from 0 to 65535, not 'http'"),
+        (("--port", "65536"), "must be a number from 0 to 65535, not '65536'"),
+        (("--port=-1",), "must be a number from 0 to 65535, not '-1'"),
+    ],
+)
+def test_a_flag_that_cannot_be_read_ends_with_2(argv, said, capsys):
     with pytest.raises(SystemExit) as ended:
         parse(*argv)
 
     assert ended.value.code == 2
-    assert f"argument {argv[0]}: invalid" in capsys.readouterr().err
+    assert f"argument {argv[0].partition('=')[0]}: {said}" in capsys.readouterr().err
 
 
 def test_a_flag_out_of_range_ends_with_2(capsys):
