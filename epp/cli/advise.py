@@ -138,10 +138,17 @@ def _gain(found: Mapping[str, Sequence[Outcome]], factor: float, tier: Offload) 
     return 1 - after / before if before else 0.0
 
 
+def _router(policy: str) -> str:
+    """How to start the router with a configuration, which may be shipped."""
+    if policy == "default":
+        return "router: no --config, which is the built-in default"
+    return f"router: --config {'config/ttft-cost.yaml' if policy == _BEST_POLICY else policy}"
+
+
 def _settings(raw: Mapping[str, Any], fleet: Fleet, advice: Advice) -> tuple[str, ...]:
     """What to write into the engines' flags and the router's configuration."""
     if advice.choice is Offload.NONE:
-        return (f"router: --config {advice.policy}; engines: no offload",)
+        return (_router(advice.policy), "engines: no offload")
     tp = int(raw.get("tp", 2))
     given = Given(tp=tp, gpu_blocks=fleet.gpu_tokens // 16, cpu_blocks=fleet.cpu_tokens // 16)
     found = capacity(
@@ -149,4 +156,4 @@ def _settings(raw: Mapping[str, Any], fleet: Fleet, advice: Advice) -> tuple[str
     )
     wanted = "LMCache" if advice.choice is not Offload.NATIVE else "vLLM native"
     lines = [line for line in found.settings if "view" in line or line.startswith(wanted)]
-    return (f"router: --config {advice.policy}", *lines, *(f"warning: {w}" for w in found.warnings))
+    return (_router(advice.policy), *lines, *(f"warning: {w}" for w in found.warnings))

@@ -423,3 +423,21 @@ def test_the_mean_prefill_moves_with_what_is_sent():
     plugin.on_picked(cycle(pool, request=request(), prompt_tokens=10_000), pool[0])
 
     assert plugin.learned("m").prefill_s == pytest.approx(0.2 + 0.1 * (0.6 * (1 + 5_000 / 39_000) - 0.2))
+
+
+def test_of_many_that_share_with_a_request_those_that_share_most_are_remembered():
+    flights = EndpointFlights()
+    for number in range(50):
+        flights.add(number, flight(chain=[1, 2, 3] if number in (4, 9) else [1]))
+    overlaps = flights.overlaps([1, 2, 3], 10.0)
+
+    assert overlaps == {4: 30.0, 9: 30.0} | dict.fromkeys(range(20, 50), 10.0)
+
+
+def test_one_that_ended_just_now_may_still_be_in_the_last_scrape():
+    flights = EndpointFlights()
+    flights.add(1, flight())
+    flights.add(2, flight())
+    flights.remove(1, 5.0)
+
+    assert [flights.shown(now) for now in (5.0, 5.9, 6.0)] == [2, 2, 1]

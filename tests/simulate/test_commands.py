@@ -197,6 +197,7 @@ def test_advice_is_one_page(files, capsys, form):
     text = capsys.readouterr().out
 
     assert "ttft-cost" in text
+    assert "router: --config config/ttft-cost.yaml" in text or "router: no --config" in text
     if form == "json":
         assert {option["offload"] for option in json.loads(text)["options"]} == {
             "none", "native", "lmcache-local", "lmcache-shared",

@@ -3,7 +3,7 @@
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from heapq import heappop, heappush
+from heapq import heappop, heappush, nlargest
 from typing import Final
 
 import msgspec
@@ -14,6 +14,8 @@ __all__ = ["EndpointFlights", "Flight", "common_blocks"]
 
 _START_ITL_S: Final = 0.025
 _WEIGHT: Final = 0.05
+_SHOWN_S: Final = 1.0  # a scrape is that old at most, mostly
+_MOST_OVERLAPS: Final = 32  # of a request with others that are remembered
 
 
 @dataclass(slots=True, eq=False)
@@ -96,6 +98,7 @@ class EndpointFlights:
     _holders: dict[int, int] = field(default_factory=dict)  # by block, how many requests here hold it
     _own_tokens: list[float] | None = None
     _held_tokens: float = 0.0
+    _ended: deque[float] = field(default_factory=deque)  # when, of those that a scrape may still show
     _plan: _Plan | None = None  # made when it is asked for, void when something has changed
 
     def add(self, number: int, flight: Flight) -> None:
@@ -125,6 +128,7 @@ class EndpointFlights:
         del self.flights[number]
         self._own_tokens = self._plan = None
         self._let_go(flight.chain)
+        self._ended.append(now)
 
     def _let_go(self, chain: Sequence[int]) -> None:
         """One request less holds these blocks; those that it alone held are the last of its chain."""
@@ -141,6 +145,13 @@ class EndpointFlights:
         if flight.first_token_s is not None and tokens > 1:
             seconds = (now - flight.first_token_s) / (tokens - 1)
             self.itl_s += _WEIGHT * (seconds - self.itl_s)
+
+    def shown(self, now: float) -> int:
+        """Requests of this router that a scrape may have shown: those here, and those that ended just now."""
+        ended = self._ended
+        while ended and ended[0] <= now - _SHOWN_S:
+            ended.popleft()
+        return len(self.flights) + len(ended)
 
     @property
     def decoding(self) -> int:
@@ -170,13 +181,15 @@ class EndpointFlights:
         return same
 
     def overlaps(self, chain: Sequence[int], block_tokens: float) -> dict[int, float]:
-        """Tokens of `chain` that requests here hold as well, by their number, where there are some."""
+        """Tokens of `chain` that requests here hold as well, by their number: the largest few."""
         found = {}
         for number, flight in self.flights.items():
             blocks = common_blocks(chain, flight.chain)
             if blocks:
                 found[number] = blocks * block_tokens
-        return found
+        if len(found) <= _MOST_OVERLAPS:
+            return found
+        return dict(nlargest(_MOST_OVERLAPS, found.items(), key=lambda item: (item[1], item[0])))
 
     @property
     def held_tokens(self) -> float:

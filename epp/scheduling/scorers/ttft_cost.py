@@ -137,12 +137,12 @@ class TtftCostScorer:
             cost = idle.get(held)
             if cost is None:
                 cost = idle[held] = learned.latency.prefill_s(_work(cycle, *held))
-            costs.append(cost + _others_s(endpoint, 0, learned))
+            costs.append(cost + _others_s(endpoint, flights, cycle.now, learned))
         return costs
 
     def _outlook(self, cycle: Cycle, endpoint: Endpoint, matched: Matched, learned: Learned) -> "_Outlook":
         flights = self._endpoints.get(endpoint.slot)
-        others_s = _others_s(endpoint, len(flights.flights) if flights is not None else 0, learned)
+        others_s = _others_s(endpoint, flights, cycle.now, learned)
         hit, cpu_hit = matched.gpu(endpoint.slot), matched.cpu(endpoint.slot)
         capacity = endpoint.metrics.gpu_capacity_tokens if endpoint.metrics is not None else None
         if flights is None or not flights.flights:
@@ -223,11 +223,12 @@ class TtftCostScorer:
         return learned
 
 
-def _others_s(endpoint: Endpoint, own: int, learned: Learned) -> float:
+def _others_s(endpoint: Endpoint, flights: EndpointFlights | None, now: float, learned: Learned) -> float:
     """Prefill of requests that wait there and that this router has not sent, by what a scrape has shown."""
     metrics = endpoint.metrics
     if metrics is None or not metrics.waiting or not endpoint.fresh:
         return 0.0
+    own = 0 if flights is None else flights.shown(now)
     others = min(metrics.waiting, metrics.waiting + (metrics.running or 0.0) - own)
     return max(0.0, others) * learned.prefill_s
 
