@@ -28,7 +28,7 @@ from suite.plan import SESSIONS, STANDARD, Load
 
 STOP_S = 10.0
 COUNTED = """\
-import cProfile, sys
+import cProfile, os
 profile = cProfile.Profile()
 from epp.cli import main
 profile.enable()
@@ -36,7 +36,8 @@ try:
     main()
 finally:
     profile.disable()
-    profile.dump_stats({target!r})
+    profile.dump_stats({target!r} + '.part')
+    os.replace({target!r} + '.part', {target!r})
 """
 
 
