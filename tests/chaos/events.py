@@ -19,6 +19,9 @@ HANGS = frozenset({"hang"})
 """After them a request may wait in vain."""
 
 AT_ONCE = 2
+SETTLE_S = 0.7
+"""How long a calmed server still counts: a request that it let down may be at its second server, slow to answer, and
+has one execution left, which the router need not stretch."""
 
 
 @dataclass(slots=True)
@@ -124,8 +127,9 @@ class Mischief:
         return noted
 
     def _end(self, noted: Disturbance) -> None:
-        noted.ended = asyncio.get_running_loop().time()
-        self._busy.discard(noted.endpoint)
+        loop = asyncio.get_running_loop()
+        noted.ended = loop.time()
+        loop.call_later(SETTLE_S, self._busy.discard, noted.endpoint)
 
     # What is around them.
 
