@@ -14,6 +14,7 @@ from typing import Any, TextIO
 
 import yaml
 
+from epp.cli.numbers import above_zero
 from epp.errors import ConfigError, ConfigProblem
 from epp.simulate.decisions import DecisionLog
 from epp.simulate.experiment import Scenario, compare, load_config_or_policy, run_scenarios, summary_of
@@ -82,8 +83,8 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     how.add_argument("--seeds", type=_positive, metavar="N", help="random seeds (8 for a reference, else 1)")
     how.add_argument("--seed", type=int, default=1, help="the first of them (%(default)s)")
     how.add_argument("--jobs", type=_positive, default=os.cpu_count() or 1, metavar="N", help="processes")
-    how.add_argument("--slo-ttft", type=_seconds, default=2.0, metavar="S", help="of goodput (%(default)s)")
-    how.add_argument("--slo-itl", type=_seconds, default=0.05, metavar="S", help="of goodput (%(default)s)")
+    how.add_argument("--slo-ttft", type=above_zero, default=2.0, metavar="S", help="of goodput (%(default)s)")
+    how.add_argument("--slo-itl", type=above_zero, default=0.05, metavar="S", help="of goodput (%(default)s)")
     out = parser.add_argument_group("output; the result goes to stdout")
     out.add_argument("--format", choices=("text", "json"), default="text", help="default: text")
     out.add_argument("--csv", metavar="FILE", help="a line for each request of the first seed")
@@ -99,16 +100,6 @@ def _positive(text: str) -> int:
         raise argparse.ArgumentTypeError(f"must be a whole number, got {text!r}") from None
     if value < 1:
         raise argparse.ArgumentTypeError(f"must be at least 1, got {value}")
-    return value
-
-
-def _seconds(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"must be a number of seconds, got {text!r}") from None
-    if not value > 0:
-        raise argparse.ArgumentTypeError(f"must be above 0, got {text}")
     return value
 
 

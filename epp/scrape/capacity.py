@@ -8,7 +8,7 @@ import msgspec
 from epp.scrape.engines import Engine, Selector
 from epp.scrape.samples import Samples
 
-__all__ = ["Capacity", "CapacityReader", "read_capacity"]
+__all__ = ["Capacity", "CapacityReader"]
 
 _VLLM_INFO: Final = (
     "vllm:cache_config_info",
@@ -30,7 +30,7 @@ class Capacity(msgspec.Struct, frozen=True):
 
 
 class CapacityReader:
-    """`read_capacity`, which reads a vLLM's configuration once: its labels do not change while it runs."""
+    """Reads capacities, a vLLM's configuration only once: its labels do not change while it runs."""
 
     __slots__ = ("_known",)
 
@@ -38,9 +38,9 @@ class CapacityReader:
         self._known: dict[tuple[int, tuple[int, ...]], tuple[list[Mapping[str, str]], Capacity]] = {}
 
     def read(self, samples: Samples, engine: Engine, engines: int) -> Capacity:
-        """Capacities of one of `engines` data-parallel engines."""
+        """Capacities of one of `engines` data-parallel engines. Where they differ the smallest counts."""
         if engine.name != "vllm":
-            return read_capacity(samples, engine, engines)
+            return _read_other(samples, engine)
         labels = [found for name in _VLLM_INFO for found in samples.labels(name)]
         # Label sets that came before are the same objects again; an entry holds its own, so ids stay theirs.
         key = engines, tuple(map(id, labels))
@@ -52,10 +52,8 @@ class CapacityReader:
         return known[1]
 
 
-def read_capacity(samples: Samples, engine: Engine, engines: int) -> Capacity:
-    """Capacities of one of `engines` data-parallel engines. Where they differ the smallest counts."""
-    if engine.name == "vllm":
-        return _read_vllm(samples, engines)
+def _read_other(samples: Samples, engine: Engine) -> Capacity:
+    """Gauges, and SGLang's labels."""
     config = samples.labels("sglang:cache_config_info") if engine.name == "sglang" else []
     block = _gauge(samples, "block_tokens", engine.block_tokens) or _number(config, "page_size")
     blocks = _gauge(samples, "gpu_capacity_tokens", engine.blocks) or _number(config, "num_pages")

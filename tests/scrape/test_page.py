@@ -434,3 +434,19 @@ def test_parts_that_add_up_to_more_than_can_be_are_refused():
 
     assert (page.metrics.kv_usage, page.metrics.waiting, page.metrics.running) == (None, None, 3)
     assert page.rejected == {"kv_usage", "waiting"}
+
+
+def test_a_reader_tells_configurations_apart_and_sees_that_one_changes():
+    line = 'vllm:num_requests_running{{engine="{rank}",model_name="m"}} 0\n'
+    config = 'vllm:cache_config_info{{block_size="16",engine="0",num_gpu_blocks="{blocks}"}} 1.0\n'
+    pages = [
+        line.format(rank=0) + config.format(blocks=100),
+        line.format(rank=0) + config.format(blocks=200),
+        line.format(rank=0) + line.format(rank=1) + config.format(blocks=200),
+        line.format(rank=0) + config.format(blocks=100),
+    ]
+    reader = PageReader()
+
+    assert [reader.read(page.encode()).metrics.gpu_capacity_tokens for page in pages * 2] == [
+        1600, 3200, 1600, 1600,
+    ] * 2  # fmt: skip

@@ -148,9 +148,10 @@ def test_counts_must_be_positive(files, capsys):
     ("words", "message"),
     [
         (("--seeds", "x"), "must be a whole number, got 'x'"),
-        (("--slo-ttft", "-1"), "must be above 0, got -1"),
-        (("--slo-itl", "soon"), "must be a number of seconds, got 'soon'"),
-        (("--slo-itl", "nan"), "must be above 0, got nan"),
+        (("--slo-ttft", "-1"), "must be a number above 0, not '-1'"),
+        (("--slo-itl", "soon"), "must be a number above 0, not 'soon'"),
+        (("--slo-itl", "inf"), "must be a number above 0, not 'inf'"),
+        (("--slo-itl", "nan"), "must be a number above 0, not 'nan'"),
     ],
 )
 def test_a_number_that_is_none_is_told(files, capsys, words, message):
