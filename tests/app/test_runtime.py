@@ -12,6 +12,7 @@ from epp.app import Runtime, serve, server
 from epp.config import Settings, load_config
 from epp.config.builtin import builtin_config
 from epp.config.settings import AccessLogSettings, LogSettings, MetricsSettings
+from epp.director import EndReason, RequestHead
 from epp.endpoints.spec import parse_endpoints
 from epp.errors import ConfigError
 from epp.proxy import bind_socket
@@ -238,3 +239,17 @@ async def test_two_routers_live_in_one_process(settings, tmp_path):
     await second.stop()
 
     assert endpoints == [["127.0.0.1:1"], ["127.0.0.1:2"]]
+
+
+async def test_metrics_and_decisions_count_requests_that_ended_in_this_turn_of_the_loop(runtime):
+    director = runtime.core.director
+    for number in range(2):
+        exchange = director.open(RequestHead(f"r{number}", "POST", "/v1/completions"), 1.0)
+        director.on_end(exchange, EndReason.CLIENT_DISCONNECTED, 2.0)
+
+        page = b"".join(runtime.observers.render_metrics())
+        assert b'epp_requests_total{reason="client_disconnected",status=""} %d\n' % (number + 1) in page
+        director.on_end(
+            director.open(RequestHead("t", "POST", "/v1/completions"), 1.0), EndReason.TIMEOUT, 2.0
+        )
+        assert len(list(runtime.observers.render(10))) == 2 * (number + 1)
