@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Final
 
 import msgspec
@@ -17,6 +18,7 @@ from epp.director.chains import (
 from epp.director.exchange import Exchange
 from epp.director.exclusions import ruled_out
 from epp.director.hold import Hold
+from epp.director.last_resort import left_out
 from epp.director.learning import Learning, claimable
 from epp.director.outcome import record_of
 from epp.director.reading import is_large, read_request, read_steps
@@ -261,6 +263,8 @@ class Director:
         exchange.state.claims.take_back(hold)
         exchange.hold = None
         exchange.failures.append(failure)
+        if len(exchange.failures) == 1:
+            exchange.order = chain(exchange.order, left_out(exchange, now))
         if failure.kind is FailureKind.CONNECT:
             exchange.executions -= 1
         self._mark(exchange, hold.endpoint, failure, now)
@@ -298,7 +302,7 @@ class Director:
         return self._dispatch(exchange, endpoint, now)
 
     def _next_endpoint(self, exchange: Exchange) -> Endpoint | None:
-        """The next in the decision's order that is still there, has room and was not tried."""
+        """The next in the decision's order, or beyond, that is still there, has room and was not tried."""
         pool = self.state.table.pool
         for endpoint in exchange.order:
             there = pool.by_address.get(endpoint.address)

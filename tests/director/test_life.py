@@ -2,6 +2,7 @@
 
 import json
 import zlib
+from dataclasses import replace
 
 import pytest
 
@@ -21,7 +22,7 @@ from epp.errors import (
     ShuttingDownError,
 )
 from epp.request.types import Api
-from tests.director.core import Pool, usage
+from tests.director.core import TIERED, Pool, usage
 
 PROMPT = "The quick brown fox jumps over the lazy dog. " * 64  # 2,880 bytes: 45 blocks of 64
 
@@ -203,6 +204,73 @@ def test_a_connect_failure_goes_to_the_next_endpoint_and_does_not_count():
     assert (exchange.executions, exchange.attempts) == (0, 3)
     assert pool.ledger.total() == 0
     assert [pool.index.size(v) for v in (0, 1)] == [0, 0]
+
+
+def test_an_endpoint_that_warms_up_is_tried_when_every_candidate_failed():
+    pool = Pool(n=1)
+    pool.core.upkeep.sync_endpoints([*pool.specs, parse_endpoint("http://10.0.0.2:8000")], 100.0)
+    while not pool.ledger.requests[pool.endpoint(2).slot]:
+        pool.send("another prompt", 100.1)
+    exchange, first = pool.send(PROMPT, 100.1)
+    second = pool.director.next_after_failure(exchange, Failure(FailureKind.CONNECT, written=False), 100.2)
+
+    assert [first.address, second.address] == ["10.0.0.1:8000", "10.0.0.2:8000"]
+    assert pool.ledger.requests[second.slot] == 2
+
+
+def test_one_ejected_endpoint_is_tried_when_every_candidate_failed():
+    pool = Pool(n=5)
+    for i in (1, 2):
+        pool.core.state.health.on_engine_down(pool.endpoint(i), 1.0)
+    exchange, target = pool.send(PROMPT, 1.1)
+    tried = []
+    while target is not None:
+        tried.append(target.address)
+        target = pool.director.next_after_failure(exchange, Failure(FailureKind.CONNECT, written=False), 1.2)
+
+    assert sorted(tried[:3]) == ["10.0.0.3:8000", "10.0.0.4:8000", "10.0.0.5:8000"]
+    assert len(tried) == 4
+
+
+def test_what_a_gateway_does_not_allow_is_no_last_resort():
+    pool = Pool(n=2)
+    exchange = pool.open({"model": "m", "prompt": PROMPT})
+    exchange.subset = frozenset({"10.0.0.1:8000"})
+    pool.director.pick(exchange, 1.0)
+
+    assert (
+        pool.director.next_after_failure(exchange, Failure(FailureKind.CONNECT, written=False), 1.1) is None
+    )
+
+
+def test_what_filters_drop_is_no_last_resort():
+    big = "{type: label-selector-filter, name: big, parameters: {matchLabels: {size: big}}}"
+    config = TIERED.replace("- type: queue-scorer\n", f"- type: queue-scorer\n- {big}\n")
+    pool = Pool(n=2, config=config.replace("  plugins:\n", "  plugins:\n  - {pluginRef: big}\n"))
+    labelled = replace(pool.specs[0], labels={"size": "big"})
+    pool.core.upkeep.sync_endpoints([labelled, pool.specs[1]], 0.0)
+    exchange, first = pool.send(PROMPT)
+
+    assert first.address == "10.0.0.1:8000"
+    assert (
+        pool.director.next_after_failure(exchange, Failure(FailureKind.CONNECT, written=False), 1.1) is None
+    )
+
+
+def test_a_request_for_a_stored_response_has_no_last_resort():
+    pool = Pool(n=2)
+    first = pool.open({"model": "m", "input": "hi"}, path="/v1/responses")
+    holder = pool.director.pick(first, 1.0)
+    pool.director.on_stored_response(first, "resp_1", 1.1)
+    exchange = pool.open(
+        {"model": "m", "input": "on", "previous_response_id": "resp_1"}, path="/v1/responses"
+    )
+    target = pool.director.pick(exchange, 1.2)
+
+    assert target.address == holder.address
+    assert (
+        pool.director.next_after_failure(exchange, Failure(FailureKind.CONNECT, written=False), 1.3) is None
+    )
 
 
 def test_a_reused_connection_that_closed_is_repeated_fresh_at_the_same_endpoint_without_a_mark():

@@ -124,13 +124,24 @@ class VllmServer:
 
     def kill_engine(self) -> None:
         """End the engine's process only: the HTTP server outlives it for a moment."""
+        os.kill(self._engine(), signal.SIGKILL)
+
+    def freeze(self) -> None:
+        """Stop every process of the server, without ending one."""
+        os.killpg(self._started().pid, signal.SIGSTOP)
+
+    def freeze_engine(self) -> None:
+        """Stop the engine's process only: the HTTP server takes requests that nobody works on."""
+        os.kill(self._engine(), signal.SIGSTOP)
+
+    def _engine(self) -> int:
         listing = subprocess.run(
             ["pgrep", "-g", str(self._started().pid), "-f", "EngineCore"],
             capture_output=True,
             text=True,
             check=True,
         )
-        os.kill(int(listing.stdout.split()[0]), signal.SIGKILL)
+        return int(listing.stdout.split()[0])
 
     def empty_tiers(self) -> None:
         """Forget every cached block, device's and host's."""

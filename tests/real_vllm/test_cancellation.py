@@ -31,18 +31,10 @@ def test_closing_a_stream_ends_its_generation(router, servers):
     before = generated(servers)
     with router.openai.completions.create(**_LONG, stream=True) as stream:
         next(iter(stream))
-        assert busy(servers) == 1
+        pages.until(lambda: busy(servers) == 1, "the engine has the request")
     pages.until(lambda: busy(servers) == 0, "the engine lets the request go")
 
     assert generated(servers) - before < _TOKENS
-
-
-async def quiet(servers):
-    """Wait until no engine makes tokens."""
-    last = -1.0
-    while (now := await asyncio.to_thread(generated, servers)) != last:
-        last = now
-        await asyncio.sleep(1)
 
 
 async def leave_before_the_answer(router, servers):
@@ -50,10 +42,14 @@ async def leave_before_the_answer(router, servers):
     before = generated(servers)
     async with router.async_client() as client:
         request = asyncio.create_task(client.completions.create(**_LONG))
-        await asyncio.to_thread(pages.until, lambda: generated(servers) > before, "the engine makes tokens")
+        await asyncio.to_thread(
+            pages.until,
+            lambda: router.metric("epp_inflight_requests") == 1 and generated(servers) > before,
+            "the engine makes tokens",
+        )
         request.cancel()
         await asyncio.gather(request, return_exceptions=True)
-        await quiet(servers)
+        await asyncio.to_thread(pages.until, lambda: busy(servers) == 0, "no engine makes tokens")
 
 
 async def test_leaving_before_the_answer_ends_its_generation(router, servers):

@@ -13,8 +13,8 @@ from tests.real_vllm.texts import english
 
 pytestmark = [pytest.mark.realvllm, pytest.mark.timeout(360)]
 
-_TOKENS = 600
-_PLAIN_TOKENS = 2500  # many seconds: none may be answered before the outage
+_TOKENS = 1500  # seconds, while a frozen server makes none
+_MOST_SENT = 40  # plain requests, until the victim has its share of them
 
 
 @dataclass
@@ -57,32 +57,32 @@ class Crowd:
         except (openai.APIError, httpx.HTTPError) as error:
             sent.error = error
 
-    async def _create(self, prompt, tokens, *, stream):
+    async def _create(self, prompt, *, stream):
         return await self._client.completions.with_raw_response.create(
-            model="tiny", prompt=prompt, max_tokens=tokens, stream=stream, extra_body={"ignore_eos": True}
+            model="tiny", prompt=prompt, max_tokens=_TOKENS, stream=stream, extra_body={"ignore_eos": True}
         )
 
     async def _one_piece(self, sent, prompt):
-        answer = await self._create(prompt, _PLAIN_TOKENS, stream=False)
+        answer = await self._create(prompt, stream=False)
         sent.endpoint = answer.headers["x-epp-endpoint"]
-        sent.complete = answer.parse().usage.completion_tokens == _PLAIN_TOKENS
+        sent.complete = answer.parse().usage.completion_tokens == _TOKENS
 
     async def _stream(self, sent, prompt):
-        answer = await self._create(prompt, _TOKENS, stream=True)
+        answer = await self._create(prompt, stream=True)
         sent.endpoint = answer.headers["x-epp-endpoint"]
         async for event in answer.parse():
             sent.chunks += 1
             sent.complete = event.choices[0].finish_reason == "length"
 
-    def all_alive(self):
-        """No request has failed so far."""
+    def alive(self):
+        """Whether no request has failed so far."""
         failed = [sent.error for sent in (*self.plain, *self.streams) if sent.error is not None]
         assert not failed, failed
         return True
 
-    async def all_streams_begun(self):
-        """Every stream has brought something."""
-        await eventually(lambda: all(sent.chunks for sent in self.streams), "every stream has begun")
+    def begun(self):
+        """The streams that have brought something."""
+        return [sent for sent in self.streams if sent.chunks]
 
     async def all_done(self):
         """Every request has ended, one way or another."""
@@ -99,27 +99,26 @@ def in_flight(router, server):
     return router.metric("epp_endpoint_inflight_requests", endpoint=server.address)
 
 
-async def outage(router, client, servers, strike, *, plain, streams, late, waiting=0):
-    """Let so many requests run, end a server that has plain ones with `strike`, and wait for all to end.
+async def outage(router, client, servers, *, freeze, strike, plain, late=0):
+    """End a server that streams and that at least `plain` requests wait for; wait for all requests to end.
 
-    `waiting` streams have long prompts that are being computed when it happens, `late` ones come just after.
+    The victim is stopped by `freeze` as soon as it streams, so that it answers nothing more before `strike`
+    ends it, however slow the machine is. `late` streams come just after.
     Returns the requests, the server that was ended, and the other one.
     """
     crowd = Crowd(client)
-    crowd.send_plain(plain)
-    await eventually(
-        lambda: crowd.all_alive() and router.metric("epp_inflight_requests") == plain,
-        "every request was sent on",
-    )
-    survivor, victim = sorted(servers, key=lambda server: in_flight(router, server))
-    crowd.send_streams(streams)
-    await crowd.all_streams_begun()
-    if waiting:
-        crowd.send_streams(waiting, 6000)
-        # Streams may end meanwhile, on a fast machine.
-        sent = plain + streams + waiting
+    crowd.send_streams(1)
+    await eventually(lambda: crowd.alive() and crowd.begun(), "a stream has begun")
+    survivor, victim = sorted(servers, key=lambda server: server.address == crowd.begun()[0].endpoint)
+    freeze(victim)
+    before = in_flight(router, victim)
+    while in_flight(router, victim) < before + plain:
+        assert len(crowd.plain) < _MOST_SENT, "the victim gets none of them"
+        crowd.send_plain(1)
+        known = len(crowd.plain) + len(crowd.streams)
         await eventually(
-            lambda: router.metric("epp_inflight_requests") + router.ended() == sent, "all are sent on"
+            lambda known=known: router.ended() + router.metric("epp_inflight_requests") == known,
+            "it is sent on",
         )
     strike(victim)
     crowd.send_streams(late)
@@ -133,7 +132,7 @@ def check(crowd, victim, survivor):
 
     assert [sent for sent in lost if not sent.chunks or sent.error is None] == []
     assert {sent.endpoint for sent in lost} <= {victim.address}
-    assert [sent for sent in crowd.plain if not sent.complete] == []
+    assert [sent for sent in crowd.plain if not sent.complete or sent.error] == []
     assert {sent.endpoint for sent in crowd.plain} == {survivor.address}
 
 
@@ -144,13 +143,15 @@ async def check_ejected(router, client, victim, survivor):
     after.send_plain(4)
     await after.all_done()
 
-    assert [(sent.endpoint, sent.complete) for sent in after.plain] == [(survivor.address, True)] * 4
+    assert [(sent.endpoint, sent.complete, sent.error) for sent in after.plain] == [
+        (survivor.address, True, None)
+    ] * 4
 
 
 async def test_a_killed_server_costs_no_request_that_had_not_begun_to_stream(router, servers):
     async with router.async_client() as client:
         crowd, victim, survivor = await outage(
-            router, client, servers, VllmServer.kill, plain=8, streams=4, waiting=4, late=4
+            router, client, servers, freeze=VllmServer.freeze, strike=VllmServer.kill, plain=4, late=4
         )
         check(crowd, victim, survivor)
         assert router.metric("epp_retries_total") >= 4
@@ -161,10 +162,11 @@ async def test_a_killed_server_costs_no_request_that_had_not_begun_to_stream(rou
 
 async def test_a_dead_engine_behind_a_living_http_server_costs_no_such_request_either(router, servers):
     async with router.async_client() as client:
-        # Three repeats after a 500 are always within the budget of the retry contract.
+        # Two repeats after a 500 are always within the budget of the retry contract.
         crowd, victim, survivor = await outage(
-            router, client, servers, VllmServer.kill_engine, plain=3, streams=3, late=0
+            router, client, servers, freeze=VllmServer.freeze_engine, strike=VllmServer.kill_engine, plain=2
         )
         check(crowd, victim, survivor)
         assert router.metric("epp_retries_total", kind="engine-down") >= 2
         await check_ejected(router, client, victim, survivor)
+    victim.kill()  # what is left of it is still shutting down
