@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from typing import Final
 
 import msgspec
@@ -17,8 +16,8 @@ from epp.director.chains import (
 )
 from epp.director.exchange import Exchange
 from epp.director.exclusions import ruled_out
+from epp.director.fallback import go_beyond, next_endpoint
 from epp.director.hold import Hold
-from epp.director.last_resort import left_out
 from epp.director.learning import Learning, claimable
 from epp.director.outcome import record_of
 from epp.director.reading import is_large, read_request, read_steps
@@ -33,7 +32,6 @@ from epp.director.subset import within
 from epp.director.types import EndReason, Failure, FailureKind, RequestHead, Target
 from epp.director.unobserved import Unobserved
 from epp.director.views import Tier, predicted_hits
-from epp.endpoints.health import takes_requests
 from epp.endpoints.models import Resolution
 from epp.endpoints.types import Endpoint
 from epp.errors import EppError
@@ -264,7 +262,7 @@ class Director:
         exchange.hold = None
         exchange.failures.append(failure)
         if len(exchange.failures) == 1:
-            exchange.order = chain(exchange.order, left_out(exchange, now))
+            go_beyond(exchange, now)
         if failure.kind is FailureKind.CONNECT:
             exchange.executions -= 1
         self._mark(exchange, hold.endpoint, failure, now)
@@ -295,22 +293,11 @@ class Director:
     def _repeat(self, exchange: Exchange, last: Endpoint, failure: Failure, now: float) -> Target | None:
         if failure.kind is FailureKind.CLOSED_REUSED:
             return self._dispatch(exchange, last, now, fresh=True)
-        endpoint = self._next_endpoint(exchange)
+        endpoint = next_endpoint(exchange, self.state.table.pool)
         # The budget comes last: it is not spent where there is nobody to send to.
         if endpoint is None or not self.budget.allows(failure, now):
             return None
         return self._dispatch(exchange, endpoint, now)
-
-    def _next_endpoint(self, exchange: Exchange) -> Endpoint | None:
-        """The next in the decision's order, or beyond, that is still there, has room and was not tried."""
-        pool = self.state.table.pool
-        for endpoint in exchange.order:
-            there = pool.by_address.get(endpoint.address)
-            if there is None or there.address in exchange.tried:
-                continue
-            if takes_requests(there) and exchange.state.candidates.has_room(there):
-                return there
-        return None
 
     def on_response_head(self, exchange: Exchange, status: int, now: float) -> None:
         """The head that will be relayed came: a 2xx confirms the claim, anything else takes it back."""

@@ -113,7 +113,7 @@ def test_failures_repeats_and_an_ejection_are_decided_again():
         pool.director.on_end(exchange, EndReason.REJECTED, float(n))
     assert sum(len(record.ejected) for record in pool.records) >= 3
 
-    same(pool, 15)
+    same(pool, 16)
 
 
 def test_what_gateways_say_or_do_not_is_on_record():

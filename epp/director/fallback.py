@@ -1,28 +1,42 @@
-"""Where a request goes when every candidate has failed it: endpoints that were none, rather than an error."""
+"""Where a request goes that an endpoint has failed: to the next of the decision, then to who was no candidate."""
 
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import islice
+from itertools import chain, islice
 
 from epp.director.exchange import Exchange
 from epp.director.subset import is_allowed
 from epp.endpoints.health import takes_requests
-from epp.endpoints.types import Endpoint
+from epp.endpoints.types import Endpoint, Pool
 from epp.errors import EppError
 
-__all__ = ["left_out"]
+__all__ = ["go_beyond", "next_endpoint"]
 
 
-def left_out(exchange: Exchange, now: float) -> Iterator[Endpoint]:
-    """Those that serve the model and were kept from this request by slow start or an ejection.
+def next_endpoint(exchange: Exchange, pool: Pool) -> Endpoint | None:
+    """The next in the order that is still there, has room and was not tried."""
+    for endpoint in exchange.order:
+        there = pool.by_address.get(endpoint.address)
+        if there is None or there.address in exchange.tried:
+            continue
+        if takes_requests(there) and exchange.state.candidates.has_room(there):
+            return there
+    return None
+
+
+def go_beyond(exchange: Exchange, now: float) -> None:
+    """Let those follow in the order that serve the model and were no candidates: better than an error.
 
     First all that warm up, then one that is ejected: each might cost the time to connect. Filters are asked
-    as for any candidate. What is looked at is the state when the first of them is asked for; a request for a
-    stored response has nowhere else to go.
+    as for any candidate. They are looked for when the first of them is needed.
     """
+    exchange.order = chain(exchange.order, _left_out(exchange, now))
+
+
+def _left_out(exchange: Exchange, now: float) -> Iterator[Endpoint]:
     resolution, request = exchange.resolution, exchange.request
     if resolution is None or request is None or request.stored_response:
-        return
+        return  # who does not hold the stored response cannot answer
     others = [
         endpoint
         for endpoint in resolution.endpoints
