@@ -1,4 +1,4 @@
-"""Where a request goes that an endpoint has failed: to the next of the decision, then to who was no candidate."""
+"""Where a request goes that an endpoint has failed: to the next of the decision, then to no candidates."""
 
 from collections.abc import Iterator
 from dataclasses import replace
