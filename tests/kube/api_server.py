@@ -18,6 +18,8 @@ from urllib.parse import parse_qs, urlsplit
 
 __all__ = ["ApiServer", "Change", "RunningApiServer"]
 
+_UNTIL_MADE = 4  # turns of the loop from an accepted connection to its first callback
+
 REASONS = {
     400: "BadRequest",
     401: "Unauthorized",
@@ -261,6 +263,12 @@ class RunningApiServer(ApiServer):
 
     async def stop(self):
         """Close the port and every connection."""
+        # asyncio loses the socket of a connection that it has accepted and not yet made when its server closes:
+        # the client would wait for ever.
+        for listening in self._server.sockets:
+            asyncio.get_running_loop().remove_reader(listening.fileno())
+        for _ in range(_UNTIL_MADE):
+            await asyncio.sleep(0)
         self._server.close()
         for task in list(self._serving):
             task.cancel()
