@@ -8,6 +8,7 @@ __all__ = ["DEFAULT_MODEL", "SimSettings"]
 
 DEFAULT_MODEL = "sim/llama-8b"
 LARGEST_DEFAULT_CONTEXT_TOKENS = 131_072
+_MOST_BLOCKS = 10_000_000  # each takes memory, from the start; 160 million tokens of 16 a block
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +78,9 @@ class SimSettings:
     record_requests: int = 0
 
     def __post_init__(self) -> None:
+        for name, blocks in (("gpu_blocks", self.gpu_blocks), ("cpu_blocks", self.cpu_blocks)):
+            if blocks > _MOST_BLOCKS:
+                raise ValueError(f"{name} must be at most {_MOST_BLOCKS}, got {blocks}")
         capacity = self.engine_config().capacity_tokens
         if self.max_model_len is not None and not 2 <= self.max_model_len <= capacity:
             raise ValueError(

@@ -167,14 +167,19 @@ def test_a_flag_that_cannot_be_read_ends_with_2(argv, said, capsys):
     assert f"argument {argv[0].partition('=')[0]}: {said}" in capsys.readouterr().err
 
 
-def test_a_flag_out_of_range_ends_with_2(capsys):
-    args = parse("--gpu-blocks", "1")
+@pytest.mark.parametrize(
+    ("argv", "said"),
+    [
+        (["--gpu-blocks", "1"], "gpu_blocks must be at least 2 (one is the null block), got 1"),
+        (["--gpu-blocks", "9" * 17], "gpu_blocks must be at most 10000000, got 99999999999999999"),
+        (["--cpu-blocks", "10000001"], "cpu_blocks must be at most 10000000, got 10000001"),
+    ],
+)
+def test_a_flag_out_of_range_ends_with_2(argv, said, capsys):
+    args = parse(*argv)
 
     assert args.run(args) == 2
-    assert (
-        capsys.readouterr().err
-        == "epp sim-server: gpu_blocks must be at least 2 (one is the null block), got 1\n"
-    )
+    assert capsys.readouterr().err == f"epp sim-server: {said}\n"
 
 
 async def test_a_taken_port_ends_with_1(launch, capsys):
