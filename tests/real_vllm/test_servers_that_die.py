@@ -14,7 +14,7 @@ from tests.real_vllm.texts import english
 pytestmark = [pytest.mark.realvllm, pytest.mark.timeout(360)]
 
 _TOKENS = 1500  # seconds, while a frozen server makes none
-_MOST_SENT = 40  # plain requests, until the victim has its share of them
+_MOST_SENT = 16  # plain requests, until the victim has its share of them
 
 
 @dataclass
@@ -40,16 +40,16 @@ class Crowd:
         """Requests whose answers come in one piece."""
         self._send(count, self.plain, self._one_piece)
 
-    def send_streams(self, count, size_bytes=260):
+    def send_streams(self, count):
         """Requests whose answers come token by token."""
-        self._send(count, self.streams, self._stream, size_bytes)
+        self._send(count, self.streams, self._stream)
 
-    def _send(self, count, group, send, size_bytes=260):
+    def _send(self, count, group, send):
+        """All have one prompt, so that they are drawn to the server that has the first."""
         for _ in range(count):
             sent = Sent()
             group.append(sent)
-            prompt = english(5000 + len(self._tasks), size_bytes)
-            self._tasks.append(asyncio.create_task(self._watch(sent, send(sent, prompt))))
+            self._tasks.append(asyncio.create_task(self._watch(sent, send(sent, english(5000, 2000)))))
 
     async def _watch(self, sent, sending):
         try:
