@@ -1,4 +1,4 @@
-"""Where a request goes that an endpoint has failed: to the next of the decision, then to no candidates."""
+"""Where a request goes that an endpoint has failed: on in the decision's order, then beyond it."""
 
 from collections.abc import Iterator
 from dataclasses import replace
