@@ -6,6 +6,7 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response, StreamingResponse
 from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from epp.api import debug, health, pick
 from epp.api.openapi import RelayedRoute, describe
@@ -37,7 +38,19 @@ def create_control_app(ports: Ports, relayed: Sequence[RelayedRoute] = ()) -> Fa
     app.exception_handler(HTTPException)(_http_error)
     app.exception_handler(Exception)(_own_fault)
     app.openapi = lambda: describe(app, relayed)  # type: ignore[method-assign]
+    app.add_middleware(_HeadAsGet)
     return app
+
+
+class _HeadAsGet:
+    """Answers HEAD with the head of what GET gets: probes ask so. The ASGI server leaves out the body."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        asked = {**scope, "method": "GET"} if scope.get("method") == "HEAD" else scope
+        await self._app(asked, receive, send)
 
 
 async def _render(request: Request, error: EppError) -> Response:
