@@ -37,6 +37,10 @@ class FastLane:
         self.turns = FastTurns()
         self.takes = lru_cache(_KNOWN_PATHS)(lambda path: api_of(path) is not Api.OTHER and relays(path))
 
+    def finish(self) -> None:
+        """Tell the director at once of requests that have ended: the loop may not turn again."""
+        self.turns.ending.flush()
+
 
 class FastProtocol(HttpProtocol):
     """One connection. What the fast lane does not take goes through ASGI.

@@ -63,11 +63,12 @@ class ClientConnection(Protocol):
 class FastTurns:
     """The steps that requests under way together take together."""
 
-    __slots__ = ("preparing", "sending")
+    __slots__ = ("ending", "preparing", "sending")
 
     def __init__(self) -> None:
         self.preparing = Turns(FastRequest.prepare)
         self.sending = Turns(FastRequest.send)
+        self.ending = Turns(FastRequest.tell_end)
 
 
 class FastRequest:
@@ -81,33 +82,10 @@ class FastRequest:
     """
 
     __slots__ = (
-        "__weakref__",
-        "_around",
-        "_arrived",
-        "_body",
-        "_body_read",
-        "_connection",
-        "_end",
-        "_exchange",
-        "_executions",
-        "_head",
-        "_headers",
-        "_hold",
-        "_observed",
-        "_received",
-        "_relay",
-        "_request_id",
-        "_scope",
-        "_stalled_since",
-        "_steps",
-        "_timer",
-        "_trusted",
-        "_turns",
-        "_writer",
-        "disconnected",
-        "keep_alive",
-        "response_complete",
-        "response_started",
+        "__weakref__", "_around", "_arrived", "_body", "_body_read", "_connection", "_end", "_ended_at",
+        "_exchange", "_executions", "_head", "_headers", "_hold", "_observed", "_received", "_relay",
+        "_request_id", "_scope", "_stalled_since", "_steps", "_timer", "_trusted", "_turns", "_writer",
+        "disconnected", "keep_alive", "response_complete", "response_started",
     )  # fmt: skip
 
     def __init__(
@@ -143,6 +121,7 @@ class FastRequest:
         self._stalled_since: float | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._end: End | None = None
+        self._ended_at = 0.0
         self._arrived = connection.loop.time()
         self._begin(arrival.refusal or relay.begin(self))
 
@@ -366,26 +345,34 @@ class FastRequest:
         self._connection.on_response_complete()
 
     def _finish(self, end: End) -> None:
-        """Give everything back and tell the director, once."""
+        """Give everything back and have the director told, once."""
         if self._end is not None:
             return
-        self._end = end
+        # After an answer has begun the client is shown no error.
+        self._end = End(end.reason) if end.error is not None and self.response_started else end
         if self._timer is not None:
             self._timer.cancel()
         if self._executions is not None:
             self._executions.release()
             self._executions = None
         self._hold.release()
-        self._relay.end(self)
         if not self._body_read:
             self._received.take()
         self._forget_body()
-        observed = self._observed
+        self._ended_at = self._around.now()
+        self._turns.ending.add(self)
+
+    def tell_end(self) -> None:
+        """Tell the director how it ended: after the answer was written, which nothing should hold up."""
+        end, observed = self._end, self._observed
+        if end is None:
+            raise AssertionError("it has not ended")
+        self._relay.end(self)
         self._around.director.on_end(
             self._exchange,
             end.reason,
-            self._around.now(),
+            self._ended_at,
             usage=observed.usage() if observed is not None else None,
             response_bytes=observed.size if observed is not None else 0,
-            error=None if self.response_started else end.error,
+            error=end.error,
         )

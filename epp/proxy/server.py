@@ -190,6 +190,7 @@ class EppServer:
             _Listener(served, FrontState(settings, new_request_id, self._changed), context, fast)
             for served, context, fast in apps
         ]
+        self._lanes = [lane] if lane is not None else []
         self._on_drain = on_drain
         self._on_drain_timeout = on_drain_timeout
         self._stopping = False
@@ -214,6 +215,8 @@ class EppServer:
         finally:
             ticks.cancel()
             await self._abort()
+            for lane in self._lanes:
+                lane.finish()
 
     async def use_tls(self, tls: ssl.SSLContext) -> None:
         """Use another certificate on the main listener, which speaks TLS already."""

@@ -1,6 +1,8 @@
 """What the fast lane takes, what it leaves to ASGI, and what is its own."""
 
 import asyncio
+import os
+import socket
 
 import pytest
 
@@ -277,3 +279,52 @@ def test_a_body_without_a_head_is_a_fault_of_the_pool(early):
     executions = FastExecutions(None, None, None, None, None)
     with pytest.raises(AssertionError):
         getattr(executions, early)(*([b"1"] if early == "on_data" else []))
+
+
+async def test_answers_that_come_together_are_written_before_the_end_of_any_costs_anything():
+    async with new_stage(lane="fast") as s, await s.client() as one, await s.client() as another:
+        received = []
+        tell = s.director.on_end
+
+        def on_end(*arguments, **named):
+            received.append([peeked(client) for client in (one, another)])
+            tell(*arguments, **named)
+
+        s.director.on_end = on_end
+        s.director.targets *= 2
+        endpoints = []
+        for client in (one, another):
+            client.writer.transport.pause_reading()
+            await client.send(post())
+            endpoints.append(await s.upstream.accept())
+            await endpoints[-1].request()
+        for endpoint in endpoints:
+            endpoint.writer.write(OK)
+        await s.director.ended()
+
+        assert received[0] == [b"{}", b"{}"]
+
+
+def peeked(client):
+    """The last bytes that wait in a client's socket, if any do."""
+    descriptor = client.writer.get_extra_info("socket").fileno()
+    with socket.socket(fileno=os.dup(descriptor)) as raw:
+        try:
+            return raw.recv(65_536, socket.MSG_PEEK | socket.MSG_DONTWAIT)[-2:]
+        except BlockingIOError:
+            return b""
+
+
+async def test_the_server_does_not_end_before_the_director_was_told_of_every_request():
+    async with new_stage(lane="fast") as s:
+        clients = [await s.client() for _ in range(200)]  # what some turns take
+        for client in clients:
+            await client.send(post())
+        await eventually(lambda: s.relay.in_flight == 200)
+        s.relay.shut_down()
+        s.door.server.stop()
+        await s.door.serving
+
+        assert (s.director.ends.qsize(), s.relay.in_flight) == (200, 0)
+        for client in clients:
+            client.leave()
