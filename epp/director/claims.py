@@ -9,7 +9,7 @@ Both also hold full engine blocks that no hash block stands for: the prompt's ta
 anonymous runs; without them the tiers would look larger than they are.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from epp.director.chains import PromptChains
@@ -27,6 +27,10 @@ _WEIGHT: Final = 0.1
 
 # A block's weight is corrected when it turns out to be wrong by more; ratios of one prompt family vary less.
 _TOLERANCE: Final = 1 / 16
+
+
+# Views that cut the chains alike: one of them, and the numbers of all.
+_Groups = tuple[tuple[TierView, list[int]], ...]
 
 
 class OutputLengths:
@@ -57,7 +61,8 @@ class Claims:
     def __init__(self, index: PrefixIndex, views: Sequence[TierView], ledger: Ledger) -> None:
         self._index = index
         self._views = tuple(views)
-        self._gpu_views = tuple(v for v in views if v.tier is Tier.GPU)
+        self._groups = _same_chains(views)
+        self._gpu_groups = _same_chains(v for v in views if v.tier is Tier.GPU)
         self._ledger = ledger
 
     def take(
@@ -85,19 +90,20 @@ class Claims:
         self, endpoint: Endpoint, chains: PromptChains, block_tokens: Mapping[int, float]
     ) -> list[Touch]:
         """Note in the index, and only there, that `endpoint` gets these prompts."""
-        return self._touch(self._views, endpoint, chains, block_tokens)
+        return self._touch(self._groups, endpoint, chains, block_tokens)
 
     def _touch(
         self,
-        views: Sequence[TierView],
+        groups: _Groups,
         endpoint: Endpoint,
         chains: PromptChains,
         block_tokens: Mapping[int, float],
     ) -> list[Touch]:
-        index, slot, touches = self._index, endpoint.slot, []
-        for view in views:
-            weight = max(1, round(block_tokens[view.block_bytes]))
-            touches += [index.touch(view.index_view, slot, chain, weight) for chain in chains.of(view)]
+        touches: list[Touch] = []
+        for view, numbers in groups:
+            weight = round(block_tokens[view.block_bytes]) or 1
+            for chain in chains.of(view):
+                touches += self._index.touch_all(numbers, endpoint.slot, chain, weight)
         return touches
 
     def prefill_done(self, hold: Hold) -> None:
@@ -143,7 +149,7 @@ class Claims:
         if output_tokens is not None:
             self._resize(hold, chains, learned, output_tokens)
         if same_incarnation:
-            self._touch(self._gpu_views, hold.endpoint, chains, learned)
+            self._touch(self._gpu_groups, hold.endpoint, chains, learned)
 
     def _weigh_again(
         self,
@@ -176,6 +182,14 @@ class Claims:
     def _release_counts(self, hold: Hold) -> None:
         self.prefill_done(hold)
         self._ledger.release_request(hold.endpoint.slot, hold.epoch)
+
+
+def _same_chains(views: Iterable[TierView]) -> _Groups:
+    groups: dict[tuple[int, int | None], tuple[TierView, list[int]]] = {}
+    for view in views:
+        _, numbers = groups.setdefault((view.block_bytes, view.max_blocks), (view, []))
+        numbers.append(view.index_view)
+    return tuple(groups.values())
 
 
 def _alike(one: float, other: float) -> bool:

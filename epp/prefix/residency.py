@@ -99,11 +99,12 @@ class Occupancy(Link):
 
     def resize(self, residency: Residency, tokens: int) -> None:
         """Takes exactly `tokens` of `residency`, its own, as the newest entry."""
-        self.shed(residency, self.tokens)
-        self.tokens = tokens
-        residency.tokens += tokens
+        residency.tokens += tokens - self.tokens
+        if self.tokens:
+            self.unlink()
         if tokens:
             residency.append(self)
+        self.tokens = tokens
 
     def shed(self, residency: Residency, tokens: int) -> None:
         """Gives back at most `tokens` to `residency`, its own; what is left keeps its age."""
