@@ -193,7 +193,8 @@ class Claims:
             prompt_tokens = chains.data_bytes * worth / group.block_bytes
             for view in group.views:
                 tokens = prompt_tokens + output_tokens if view.tier is Tier.GPU else prompt_tokens
-                sizes.append(max(0, int(tokens // engine_block) * engine_block - hashed_tokens))
+                beyond = int(tokens) // engine_block * engine_block - hashed_tokens
+                sizes.append(max(0, beyond))
         return sizes
 
     def _release_counts(self, hold: Hold) -> None:

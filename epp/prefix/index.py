@@ -19,6 +19,8 @@ Rules:
 from collections.abc import Iterator, Sequence
 from typing import Final, cast
 
+import msgspec
+
 from epp.prefix.integrity import check_index
 from epp.prefix.matching import Segments, view_segments
 from epp.prefix.residency import Occupancy, Residency
@@ -31,16 +33,16 @@ DEFAULT_CAPACITY_TOKENS: Final = 31_250 * 16  # the Go picker's default in engin
 _EVICTIONS_PER_CALL: Final = 256  # less than half a millisecond
 
 
-class Touch:
-    """What one call of `PrefixIndex.touch` added: for `undo`."""
+class Touch(msgspec.Struct, eq=False):
+    """What one call of `PrefixIndex.touch` added: for `undo`.
 
-    __slots__ = ("added_from", "holds", "stamp")
+    The blocks added are the end of the path, from `added_from` on, since what was held before was held from
+    its start. `holds` are those that grew, deepest first.
+    """
 
-    def __init__(self, stamp: int) -> None:
-        self.stamp = stamp
-        # The blocks added are the end of the path, since what was held before was held from its start.
-        self.added_from = 0
-        self.holds: list[Hold] = []  # those that grew, deepest first
+    stamp: int
+    added_from: int = 0
+    holds: list[Hold] = []
 
 
 class _View:
@@ -260,7 +262,12 @@ class PrefixIndex:
             raise _negative(tokens)
         residency = occupancy.residency
         if residency is not None and residency.open:
-            occupancy.resize(residency, tokens)
+            residency.tokens += tokens - occupancy.tokens
+            if occupancy.tokens:
+                occupancy.unlink()
+            if tokens:
+                residency.append(occupancy)
+            occupancy.tokens = tokens
             if residency.tokens > residency.capacity_tokens:
                 self._evict(residency, self._evictions_per_call)
 
