@@ -9,8 +9,10 @@ Both also hold full engine blocks that no hash block stands for: the prompt's ta
 anonymous runs; without them the tiers would look larger than they are.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
+
+import msgspec
 
 from epp.director.chains import PromptChains
 from epp.director.hold import Hold
@@ -27,6 +29,14 @@ _WEIGHT: Final = 0.1
 
 # A block's weight is corrected when it turns out to be wrong by more; ratios of one prompt family vary less.
 _TOLERANCE: Final = 1 / 16
+
+
+class _Alike(msgspec.Struct, frozen=True):
+    """Views that take the same blocks of a prompt, and their numbers in the index."""
+
+    block_bytes: int
+    views: tuple[TierView, ...]
+    numbers: tuple[int, ...]
 
 
 class OutputLengths:
@@ -56,8 +66,9 @@ class Claims:
 
     def __init__(self, index: PrefixIndex, views: Sequence[TierView], ledger: Ledger) -> None:
         self._index = index
-        self._views = tuple(views)
-        self._gpu_views = tuple(v for v in views if v.tier is Tier.GPU)
+        self._groups = _grouped(views)
+        self._gpu_groups = _grouped(v for v in views if v.tier is Tier.GPU)
+        self._occupied = tuple(view for group in self._groups for view in group.views)
         self._ledger = ledger
 
     def take(
@@ -74,10 +85,8 @@ class Claims:
         hold = Hold(endpoint, epoch, uncached_tokens, [], [])
         if chains is not None:
             hold.touches = self.record(endpoint, chains, block_tokens)
-            engine_block = engine_block_tokens(endpoint)
-            for view in self._views:
-                worth = block_tokens[view.block_bytes]
-                tokens = _anonymous_tokens(view, engine_block, chains, worth, output_tokens)
+            sizes = self._anonymous_tokens(endpoint, chains, block_tokens, output_tokens)
+            for view, tokens in zip(self._occupied, sizes, strict=True):
                 hold.occupancies.append(self._index.occupy(view.index_view, endpoint.slot, tokens))
         return hold
 
@@ -85,19 +94,20 @@ class Claims:
         self, endpoint: Endpoint, chains: PromptChains, block_tokens: Mapping[int, float]
     ) -> list[Touch]:
         """Note in the index, and only there, that `endpoint` gets these prompts."""
-        return self._touch(self._views, endpoint, chains, block_tokens)
+        return self._touch(self._groups, endpoint, chains, block_tokens)
 
     def _touch(
         self,
-        views: Sequence[TierView],
+        groups: tuple[_Alike, ...],
         endpoint: Endpoint,
         chains: PromptChains,
         block_tokens: Mapping[int, float],
     ) -> list[Touch]:
-        index, slot, touches = self._index, endpoint.slot, []
-        for view in views:
-            weight = max(1, round(block_tokens[view.block_bytes]))
-            touches += [index.touch(view.index_view, slot, chain, weight) for chain in chains.of(view)]
+        touches: list[Touch] = []
+        for group in groups:
+            weight = round(block_tokens[group.block_bytes]) or 1
+            for chain in chains.of(group.views[0]):
+                touches += self._index.touch_all(group.numbers, endpoint.slot, chain, weight)
         return touches
 
     def prefill_done(self, hold: Hold) -> None:
@@ -138,26 +148,18 @@ class Claims:
         if chains is None or not hold.confirmed:
             self.forget(hold)
             return
-        if same_incarnation:
-            self._weigh_again(hold, chains, claimed, learned)
+        if same_incarnation and not _alike(claimed, learned):
+            self._weigh_again(hold, chains, learned)
         if output_tokens is not None:
             self._resize(hold, chains, learned, output_tokens)
         if same_incarnation:
-            self._touch(self._gpu_views, hold.endpoint, chains, learned)
+            self._touch(self._gpu_groups, hold.endpoint, chains, learned)
 
-    def _weigh_again(
-        self,
-        hold: Hold,
-        chains: PromptChains,
-        claimed: Mapping[int, float],
-        learned: Mapping[int, float],
-    ) -> None:
-        """Put what the claim added into the index anew, if its blocks got a wrong weight.
+    def _weigh_again(self, hold: Hold, chains: PromptChains, learned: Mapping[int, float]) -> None:
+        """Put what the claim added into the index anew, since its blocks got a wrong weight.
 
         A block keeps its weight while anybody holds it, so those that others use since stay as they are.
         """
-        if all(_alike(claimed[size], learned[size]) for size in claimed):
-            return
         for touch in hold.touches:
             self._index.undo(touch)
         hold.touches = self.record(hold.endpoint, chains, learned)
@@ -165,34 +167,50 @@ class Claims:
     def _resize(
         self, hold: Hold, chains: PromptChains, learned: Mapping[int, float], output_tokens: int
     ) -> None:
-        engine_block = engine_block_tokens(hold.endpoint)
-        for view, occupancy in zip(self._views, hold.occupancies, strict=True):
-            worth = learned[view.block_bytes]
-            tokens = _anonymous_tokens(view, engine_block, chains, worth, output_tokens)
+        sizes = self._anonymous_tokens(hold.endpoint, chains, learned, output_tokens)
+        for view, occupancy, tokens in zip(self._occupied, hold.occupancies, sizes, strict=True):
             # What the CPU tier holds it got when the prompt was computed; only the GPU tier used it since.
             if view.tier is Tier.GPU or tokens != occupancy.tokens:
                 self._index.resize(occupancy, tokens)
+
+    def _anonymous_tokens(
+        self,
+        endpoint: Endpoint,
+        chains: PromptChains,
+        block_tokens: Mapping[int, float],
+        output_tokens: int,
+    ) -> list[int]:
+        """What a request takes of each tier beyond its hashed blocks, as far as it fills engine blocks.
+
+        An engine block that is not full is given back when the request ends, and is the first to be used
+        again.
+        """
+        engine_block = engine_block_tokens(endpoint)
+        sizes: list[int] = []
+        for group in self._groups:
+            worth = block_tokens[group.block_bytes]
+            hashed_tokens = round(chains.cut(group.views[0]).blocks * worth)
+            prompt_tokens = chains.data_bytes * worth / group.block_bytes
+            for view in group.views:
+                tokens = prompt_tokens + output_tokens if view.tier is Tier.GPU else prompt_tokens
+                beyond = int(tokens) // engine_block * engine_block - hashed_tokens
+                sizes.append(max(0, beyond))
+        return sizes
 
     def _release_counts(self, hold: Hold) -> None:
         self.prefill_done(hold)
         self._ledger.release_request(hold.endpoint.slot, hold.epoch)
 
 
-def _alike(one: float, other: float) -> bool:
-    return abs(one - other) <= _TOLERANCE * one
+def _grouped(views: Iterable[TierView]) -> tuple[_Alike, ...]:
+    groups: dict[tuple[int, int | None], list[TierView]] = {}
+    for view in views:
+        groups.setdefault((view.block_bytes, view.max_blocks), []).append(view)
+    return tuple(
+        _Alike(size, tuple(alike), tuple(view.index_view for view in alike))
+        for (size, _), alike in groups.items()
+    )
 
 
-def _anonymous_tokens(
-    view: TierView, engine_block: int, chains: PromptChains, worth: float, output_tokens: int
-) -> int:
-    """What a request takes of a tier beyond its hashed blocks, as far as it fills engine blocks.
-
-    `worth` are the tokens of one hashed block, `engine_block` those of an engine's. An engine block that is
-    not full is given back when the request ends, and is the first to be used again.
-    """
-    blocks = chains.cut(view).blocks
-    hashed_tokens = blocks * worth
-    tail_tokens = (chains.data_bytes - blocks * view.block_bytes) * worth / view.block_bytes
-    answer_tokens = output_tokens if view.tier is Tier.GPU else 0
-    whole_tokens = int(hashed_tokens + tail_tokens + answer_tokens) // engine_block * engine_block
-    return max(0, whole_tokens - round(hashed_tokens))
+def _alike(claimed: Mapping[int, float], learned: Mapping[int, float]) -> bool:
+    return all(abs(worth - learned[size]) <= _TOLERANCE * worth for size, worth in claimed.items())

@@ -22,6 +22,7 @@ __all__ = [
 
 DEFAULT_BLOCK_TOKENS: Final = 16  # an engine block, where metrics do not say
 _MISMATCH: Final = 0.10
+_NEVER_SCRAPED: Final = EndpointMetrics()
 
 
 class Tier(enum.StrEnum):
@@ -56,7 +57,7 @@ def _reported(view: TierView, metrics: EndpointMetrics) -> int | None:
 
 def _last_good(endpoint: Endpoint) -> EndpointMetrics:
     # Sizes outlive staleness: an endpoint that cannot be scraped for a while has not changed its memory.
-    return endpoint.metrics or EndpointMetrics()
+    return endpoint.metrics or _NEVER_SCRAPED
 
 
 def engine_block_tokens(endpoint: Endpoint) -> int:
@@ -89,19 +90,18 @@ def size_views(index: PrefixIndex, views: Iterable[TierView], endpoints: Iterabl
             index.set_capacity(view.index_view, endpoint.slot, capacity_tokens(view, endpoint))
 
 
-def _unit(view: TierView, endpoint: Endpoint) -> int:
-    metrics = _last_good(endpoint)
-    told = metrics.hit_unit_tokens if view.tier is Tier.GPU else metrics.cpu_hit_unit_tokens
-    return told or engine_block_tokens(endpoint)
-
-
 def hit_tokens(view: TierView, endpoint: Endpoint, match: PrefixMatch, prompt_tokens: int) -> int:
     """Tokens that the endpoint's tier is predicted to serve.
 
     A match is rounded down to the tier's hit unit, and at least the last prompt token is always computed.
     """
-    unit = _unit(view, endpoint)
-    matched = min(int(match.blocks(endpoint.slot) * match.block_tokens), prompt_tokens - 1)
+    blocks = match.blocks(endpoint.slot)
+    if not blocks:
+        return 0
+    metrics = _last_good(endpoint)
+    told = metrics.hit_unit_tokens if view.tier is Tier.GPU else metrics.cpu_hit_unit_tokens
+    unit = told or metrics.block_tokens or DEFAULT_BLOCK_TOKENS
+    matched = min(int(blocks * match.block_tokens), prompt_tokens - 1)
     return max(0, matched // unit * unit)
 
 
@@ -112,7 +112,8 @@ def predicted_hits(
     hits: dict[Tier, int] = {}
     for view in views:
         found = hit_tokens(view, endpoint, matches[view.name], prompt_tokens)
-        hits[view.tier] = max(hits.get(view.tier, 0), found)
+        if found >= hits.get(view.tier, 0):
+            hits[view.tier] = found
     if Tier.CPU in hits:
         hits[Tier.CPU] = max(0, hits[Tier.CPU] - hits.get(Tier.GPU, 0))
     return hits

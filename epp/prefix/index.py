@@ -19,6 +19,8 @@ Rules:
 from collections.abc import Iterator, Sequence
 from typing import Final, cast
 
+import msgspec
+
 from epp.prefix.integrity import check_index
 from epp.prefix.matching import Segments, view_segments
 from epp.prefix.residency import Occupancy, Residency
@@ -31,16 +33,16 @@ DEFAULT_CAPACITY_TOKENS: Final = 31_250 * 16  # the Go picker's default in engin
 _EVICTIONS_PER_CALL: Final = 256  # less than half a millisecond
 
 
-class Touch:
-    """What one call of `PrefixIndex.touch` added: for `undo`."""
+class Touch(msgspec.Struct, eq=False):
+    """What one call of `PrefixIndex.touch` added: for `undo`.
 
-    __slots__ = ("added_from", "holds", "stamp")
+    The blocks added are the end of the path, from `added_from` on, since what was held before was held from
+    its start. `holds` are those that grew, deepest first.
+    """
 
-    def __init__(self, stamp: int) -> None:
-        self.stamp = stamp
-        # The blocks added are the end of the path, since what was held before was held from its start.
-        self.added_from = 0
-        self.holds: list[Hold] = []  # those that grew, deepest first
+    stamp: int
+    added_from: int = 0
+    holds: list[Hold] = []
 
 
 class _View:
@@ -94,7 +96,8 @@ class PrefixIndex:
         Raises:
             ValueError: the capacity is negative, or the index holds blocks and `make_room` was not called.
         """
-        _require_tokens(default_tokens)
+        if default_tokens < 0:
+            raise _negative(default_tokens)
         if not self._free:
             if self._tree.runs:
                 raise ValueError("the index holds blocks and has no room for another view: see make_room")
@@ -137,8 +140,10 @@ class PrefixIndex:
         owner = self._views[view]
         if tokens is None:
             owner.capacities.pop(slot, None)
+        elif tokens < 0:
+            raise _negative(tokens)
         else:
-            owner.capacities[slot] = _require_tokens(tokens)
+            owner.capacities[slot] = tokens
         residency = owner.residencies.get(slot)
         if residency is not None:
             residency.capacity_tokens = owner.default_tokens if tokens is None else tokens
@@ -172,15 +177,38 @@ class PrefixIndex:
         Raises:
             ValueError: `block_tokens` is below 1.
         """
+        return self.touch_all((view,), slot, chain, block_tokens)[0]
+
+    def touch_all(
+        self, views: Sequence[int], slot: int, chain: Sequence[int], block_tokens: int
+    ) -> list[Touch]:
+        """As `touch`, in each of `views`; the chain is followed through the tree once.
+
+        Raises:
+            ValueError: `block_tokens` is below 1.
+        """
         if block_tokens < 1:
             raise ValueError(f"block_tokens must be at least 1, got {block_tokens}")
         self._stamp += 1
-        touch = Touch(self._stamp)
-        residency = self._residency(view, slot)
-        if residency is not None and chain:
-            self._refresh(residency, self._tree.grow(chain, block_tokens), touch)
+        touches: list[Touch] = []
+        path: list[Run] | None = None
+        crowded: list[Residency] = []
+        for view in views:
+            touch = Touch(self._stamp)
+            touches.append(touch)
+            residency = self._residency(view, slot)
+            if residency is None or not chain:
+                continue
+            if path is None:
+                path = self._tree.grow(chain, block_tokens)
+            self._refresh(residency, path, touch)
+            if residency.tokens > residency.capacity_tokens:
+                crowded.append(residency)
+        if path is not None and len(path) > 1:
+            self._tree.mend(path)
+        for residency in crowded:
             self._evict(residency, self._evictions_per_call)
-        return touch
+        return touches
 
     def _refresh(self, residency: Residency, path: list[Run], touch: Touch) -> None:
         """Makes `residency` hold the whole path; holds become newest deepest first, so the head is newest."""
@@ -195,7 +223,6 @@ class PrefixIndex:
                     tree.fill(hold)
                 hold.stamp = touch.stamp
                 covered = hold.lo
-        tree.mend(path)
 
     def undo(self, touch: Touch) -> None:
         """Removes the blocks that `touch` added to its slot in its view, but those touched again since.
@@ -231,11 +258,18 @@ class PrefixIndex:
         Raises:
             ValueError: `tokens` is negative.
         """
-        _require_tokens(tokens)
+        if tokens < 0:
+            raise _negative(tokens)
         residency = occupancy.residency
         if residency is not None and residency.open:
-            occupancy.resize(residency, tokens)
-            self._evict(residency, self._evictions_per_call)
+            residency.tokens += tokens - occupancy.tokens
+            if occupancy.tokens:
+                occupancy.unlink()
+            if tokens:
+                residency.append(occupancy)
+            occupancy.tokens = tokens
+            if residency.tokens > residency.capacity_tokens:
+                self._evict(residency, self._evictions_per_call)
 
     def release(self, occupancy: Occupancy) -> None:
         """Gives back what an occupancy takes, for good. May be called again."""
@@ -317,13 +351,17 @@ class PrefixIndex:
 
     def _residency(self, view: int, slot: int) -> Residency | None:
         """The slot's residency, made on first use; None while the slot is busy, or when the view is gone."""
+        try:
+            return self._views[view].residencies[slot]
+        except KeyError:
+            return self._new_residency(view, slot)
+
+    def _new_residency(self, view: int, slot: int) -> Residency | None:
         owner = self._views.get(view)
-        if owner is None:
+        if owner is None or owner.hidden >> slot & 1:
             return None
-        residency = owner.residencies.get(slot)
-        if residency is None and not owner.hidden >> slot & 1:
-            capacity = owner.capacities.get(slot, owner.default_tokens)
-            residency = owner.residencies[slot] = Residency(owner.column, slot, capacity)
+        capacity = owner.capacities.get(slot, owner.default_tokens)
+        residency = owner.residencies[slot] = Residency(owner.column, slot, capacity)
         return residency
 
     def _evict(self, residency: Residency, budget: int) -> int:
@@ -352,7 +390,5 @@ class PrefixIndex:
             self._free.append(view.column)
 
 
-def _require_tokens(tokens: int) -> int:
-    if tokens < 0:
-        raise ValueError(f"tokens must be at least 0, got {tokens}")
-    return tokens
+def _negative(tokens: int) -> ValueError:
+    return ValueError(f"tokens must be at least 0, got {tokens}")

@@ -82,7 +82,10 @@ class Residency(Link):
         older, newer = entry.older, entry.newer
         older.newer = newer
         newer.older = older
-        self.append(entry)
+        newest = self.older
+        entry.older = newest
+        entry.newer = self
+        newest.newer = self.older = entry
 
 
 class Occupancy(Link):
@@ -96,14 +99,6 @@ class Occupancy(Link):
     def __init__(self, residency: Residency | None) -> None:
         self.residency = residency
         self.tokens = 0
-
-    def resize(self, residency: Residency, tokens: int) -> None:
-        """Takes exactly `tokens` of `residency`, its own, as the newest entry."""
-        self.shed(residency, self.tokens)
-        self.tokens = tokens
-        residency.tokens += tokens
-        if tokens:
-            residency.append(self)
 
     def shed(self, residency: Residency, tokens: int) -> None:
         """Gives back at most `tokens` to `residency`, its own; what is left keeps its age."""

@@ -69,7 +69,7 @@ class SegmentColumn(Sequence[float]):
         self.segments = segments
 
     def __len__(self) -> int:
-        return len(self.slots)
+        return len(self.slots.candidates)
 
     @overload
     def __getitem__(self, index: int) -> float: ...
@@ -107,8 +107,12 @@ def clamped(column: Column, length: int) -> Column:
 
 
 def _clamped_segments(column: SegmentColumn) -> SegmentColumn:
-    if 0.0 <= column.base <= 1.0 and all(0.0 <= value <= 1.0 for _, value in column.segments):
-        return column
+    for _, value in column.segments:
+        if not 0.0 <= value <= 1.0:
+            break
+    else:
+        if 0.0 <= column.base <= 1.0:
+            return column
     segments = tuple((mask, _clamp(value)) for mask, value in column.segments)
     return SegmentColumn(column.slots, _clamp(column.base), segments)
 
@@ -138,18 +142,17 @@ def add_weighted(
 
 def _add_at_masks(totals: list[float], change_of: Mapping[int, float], slots: CandidateSlots) -> list[float]:
     """A new list, with each change added at the candidates of its mask."""
-    few: list[tuple[int, float]] = []
+    totals = totals.copy()
     many: list[tuple[int, float]] = []
     for any_mask, change in change_of.items():
         mask = any_mask & slots.mask
-        is_few = slots.first is not None and mask.bit_count() <= _FEW_BITS
-        (few if is_few else many).append((mask, change))
-    totals = totals.copy()
+        if slots.first is None or mask.bit_count() > _FEW_BITS:
+            many.append((mask, change))
+        else:
+            _add_bit_by_bit(totals, mask >> slots.first, change)
     for start in range(0, len(many), _MASKS_A_PASS):
         changes = _changes(many[start : start + _MASKS_A_PASS], slots)
         totals = list(map(add, totals, changes))
-    for mask, change in few:
-        _add_bit_by_bit(totals, mask >> (slots.first or 0), change)
     return totals
 
 

@@ -12,17 +12,19 @@ __all__ = ["SchedulingProfile"]
 
 # Candidate tuples whose snapshot columns are kept at a time: one a model that the pool serves.
 _KEPT_TUPLES: Final = 64
+# Stands where a scorer is asked for each request.
+_GAP: Final = ScoredColumn("", "", 0.0, ())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _SnapshotColumns:
     """What does not change while the pool's snapshot stands.
 
-    `columns` has None where a scorer is asked for each request; `totals` is the weighted sum of the others.
+    `columns` has a gap where a scorer is asked for each request; `totals` is the weighted sum of the others.
     """
 
     slots: CandidateSlots
-    columns: tuple[ScoredColumn | None, ...]
+    columns: list[ScoredColumn]
     totals: list[float]
 
 
@@ -45,6 +47,11 @@ class SchedulingProfile:
         self.filters = tuple(filters)
         self.scorers = tuple(scorers)
         self.picker = picker
+        self._asked = tuple(
+            (place, scorer, weight)
+            for place, (scorer, weight) in enumerate(scorers)
+            if scorer.volatility != "snapshot"
+        )
         self.weight_sum = sum(weight for _, weight in scorers)
         self._kept: dict[int, _SnapshotColumns] = {}
         self._kept_version: int | None = None
@@ -86,14 +93,11 @@ class SchedulingProfile:
 
     def _score(self, cycle: Cycle) -> tuple[tuple[ScoredColumn, ...], list[float]]:
         snapshot = self._snapshot(cycle)
-        columns = []
+        columns = snapshot.columns.copy()
         asked = []
-        for (scorer, weight), kept in zip(self.scorers, snapshot.columns, strict=True):
-            column = kept
-            if column is None:
-                column = _scored(scorer, weight, cycle)
-                asked.append((column.scores, weight))
-            columns.append(column)
+        for place, scorer, weight in self._asked:
+            columns[place] = column = _scored(scorer, weight, cycle)
+            asked.append((column.scores, weight))
         return tuple(columns), add_weighted(snapshot.totals, asked, snapshot.slots)
 
     def _snapshot(self, cycle: Cycle) -> _SnapshotColumns:
@@ -113,11 +117,11 @@ class SchedulingProfile:
 
     def _snapshot_columns(self, cycle: Cycle) -> _SnapshotColumns:
         slots = cycle.slots()
-        columns = tuple(
-            _scored(scorer, weight, cycle) if scorer.volatility == "snapshot" else None
+        columns = [
+            _scored(scorer, weight, cycle) if scorer.volatility == "snapshot" else _GAP
             for scorer, weight in self.scorers
-        )
-        weighted = [(column.scores, column.weight) for column in columns if column is not None]
+        ]
+        weighted = [(column.scores, column.weight) for column in columns if column is not _GAP]
         return _SnapshotColumns(slots, columns, add_weighted([0.0] * len(slots), weighted, slots))
 
 

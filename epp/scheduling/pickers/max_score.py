@@ -70,7 +70,7 @@ class MaxScorePicker:
     ) -> Iterator[int]:
         bar = max(totals) - tolerance
         ties = [place for place, total in enumerate(totals) if total >= bar]
-        first = self._first(ties, slots, ledger)
+        first = self._first(ties, slots, ledger) if len(ties) > 1 else ties[0]
         yield first
         ties.remove(first)
         yield from self._sorted(ties, slots, ledger)

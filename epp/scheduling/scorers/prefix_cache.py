@@ -91,8 +91,8 @@ class PrefixCacheScorer:
     def score(self, cycle: Cycle) -> Column:
         """One number in [0, 1] a candidate."""
         match = cycle.matches.get(self.producer, NO_MATCH)
-        segments = tuple((mask, self._score_of(blocks, match)) for mask, blocks in match.segments)
-        return SegmentColumn(cycle.slots(), 0.0, segments)
+        segments = [(mask, self._score_of(blocks, match)) for mask, blocks in match.segments]
+        return SegmentColumn(cycle.slots(), 0.0, tuple(segments))
 
     def _score_of(self, blocks: int, match: PrefixMatch) -> float:
         if blocks < self._min_match_blocks or match.total_blocks <= 0:
