@@ -2,7 +2,6 @@
 
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import TypedDict
 
 import msgspec
 
@@ -13,12 +12,16 @@ from epp.request.types import InferenceRequest, Prompt
 from epp.scheduling.contracts import NO_MATCH, PrefixMatch
 
 __all__ = [
+    "BlockSize",
     "PromptChains",
+    "ViewGroups",
+    "block_sizes",
     "block_tokens",
     "chain_summary",
     "first_chain",
     "hash_prompts",
     "match_views",
+    "view_groups",
 ]
 
 Chain = Sequence[int]
@@ -35,6 +38,32 @@ class Cut(msgspec.Struct, frozen=True):
 
     chains: tuple[Chain, ...]
     blocks: int
+
+
+class BlockSize(msgspec.Struct, frozen=True):
+    """A block size in bytes and the largest cap of the views that use it, None for no cap.
+
+    `beside`: only a shadow uses it.
+    """
+
+    block_bytes: int
+    cap: int | None
+    beside: bool
+
+
+class ViewGroup(msgspec.Struct, frozen=True):
+    """Views that cut the chains alike: one of them, and names and index views of all."""
+
+    view: TierView
+    names: list[str]
+    numbers: list[int]
+
+
+class ViewGroups(msgspec.Struct, frozen=True):
+    """Views by how they cut the chains, and their names in their own order."""
+
+    names: tuple[str, ...]
+    groups: tuple[ViewGroup, ...]
 
 
 class PromptChains(msgspec.Struct, frozen=True):
@@ -64,22 +93,31 @@ class PromptChains(msgspec.Struct, frozen=True):
 
 
 def _cut(chains: tuple[Chain, ...], cap: int | None) -> Cut:
-    lengths = [len(chain) for chain in chains]
-    if cap is not None and max(lengths, default=0) > cap:
-        chains = tuple(chain[:cap] for chain in chains)
-        lengths = [len(chain) for chain in chains]
-    return Cut(chains, sum(lengths))
+    if cap is not None:
+        chains = tuple([chain if len(chain) <= cap else chain[:cap] for chain in chains])
+    return Cut(chains, sum(map(len, chains)))
 
 
-def _caps(views: Iterable[TierView]) -> dict[int, int | None]:
-    """Block size → the largest cap of the views that use it, None for no cap."""
+def block_sizes(views: Sequence[TierView], beside: Sequence[TierView] = ()) -> tuple[BlockSize, ...]:
+    """What prompts are hashed in for `views`, and for those `beside` that have no say in the family."""
     caps: dict[int, int | None] = {}
-    for view in views:
+    for view in (*views, *beside):
         known = caps.get(view.block_bytes, 0)
         caps[view.block_bytes] = (
             None if known is None or view.max_blocks is None else max(known, view.max_blocks)
         )
-    return caps
+    own = {view.block_bytes for view in views}
+    return tuple(BlockSize(size, cap, size not in own) for size, cap in caps.items())
+
+
+def view_groups(views: Sequence[TierView]) -> ViewGroups:
+    """What `match_views` looks up for `views`."""
+    groups: dict[tuple[int, int | None], ViewGroup] = {}
+    for view in views:
+        group = groups.setdefault((view.block_bytes, view.max_blocks), ViewGroup(view, [], []))
+        group.names.append(view.name)
+        group.numbers.append(view.index_view)
+    return ViewGroups(tuple(view.name for view in views), tuple(groups.values()))
 
 
 def _seed(prompt: Prompt, base: str, adapter: str, salt: str) -> int:
@@ -94,48 +132,43 @@ def _unsalted_seed(base: str, adapter: str, kind: str) -> int:
 
 
 def hash_prompts(
-    request: InferenceRequest,
-    base: str,
-    adapter: str,
-    views: Sequence[TierView],
-    beside: Sequence[TierView] = (),
+    request: InferenceRequest, base: str, adapter: str, sizes: Sequence[BlockSize]
 ) -> Generator[None, None, PromptChains]:
     """Hash the first 64 prompts once for each block size in use; yields about each MB.
 
-    `base` is the identity of the base model (aliases share it), `adapter` the adapter's name. The views
-    `beside` get their chains too, and have no say in the family.
+    `base` is the identity of the base model (aliases share it), `adapter` the adapter's name.
     """
     by_block_bytes: dict[int, tuple[Chain, ...]] = {}
-    for block_bytes, cap in _caps((*views, *beside)).items():
+    family: int | None = None
+    for size in sizes:
         chains, since_turn = [], 0
         for prompt in request.prompts[:_MAX_CHAINS]:
             seed = _seed(prompt, base, adapter, request.salt)
-            chain = yield from hash_chain(prompt.data, seed, block_bytes, cap)
+            chain = yield from hash_chain(prompt.data, seed, size.block_bytes, size.cap)
             chains.append(chain)
-            since_turn += len(chain) * block_bytes
+            if family is None and chain and not size.beside:
+                family = chain[0]
+            since_turn += len(chain) * size.block_bytes
             if since_turn > _TURN_BYTES:
                 since_turn = 0
                 yield
-        by_block_bytes[block_bytes] = tuple(chains)
-    sizes = dict.fromkeys(view.block_bytes for view in views)
-    first = next((chain[0] for size in sizes for chain in by_block_bytes[size] if chain), None)
-    return PromptChains(
-        by_block_bytes,
-        token_ids=any(p.token_ids for p in request.prompts),
-        family=first,
-        data_bytes=sum([len(p.data) for p in request.prompts]),
-    )
+        by_block_bytes[size.block_bytes] = tuple(chains)
+    data_bytes, token_ids = 0, False
+    for prompt in request.prompts:
+        data_bytes += len(prompt.data)
+        token_ids = token_ids or prompt.token_ids
+    return PromptChains(by_block_bytes, token_ids, family, data_bytes)
 
 
-def prompt_tokens(request: InferenceRequest, ratio: float) -> int:
-    """Estimated length of all prompts, `ratio` being bytes per token of text."""
-    ids = sum([len(p.data) for p in request.prompts if p.token_ids])
-    text = text_bytes(request)
-    return ids // _TOKEN_ID_BYTES + int(text / ratio)
+def prompt_tokens(chains: PromptChains, text_bytes: int, ratio: float) -> int:
+    """Estimated length of all prompts, of which `text_bytes` are text of `ratio` bytes per token."""
+    return (chains.data_bytes - text_bytes) // _TOKEN_ID_BYTES + int(text_bytes / ratio)
 
 
-def text_bytes(request: InferenceRequest) -> int:
+def text_bytes(request: InferenceRequest, chains: PromptChains) -> int:
     """Bytes of the prompts that are text."""
+    if not chains.token_ids:
+        return chains.data_bytes
     return sum([len(p.data) for p in request.prompts if not p.token_ids])
 
 
@@ -146,43 +179,34 @@ def block_tokens(chains: PromptChains, ratios: TokenRatios, model: str) -> dict[
 
 
 def match_views(
-    index: PrefixIndex, views: Sequence[TierView], chains: PromptChains, block_tokens: Mapping[int, float]
+    index: PrefixIndex, views: ViewGroups, chains: PromptChains, block_tokens: Mapping[int, float]
 ) -> dict[str, PrefixMatch]:
     """Producer name → how much of the request each endpoint holds in that view.
 
     A view never holds more of a prompt than its cap, since no more is recorded in it.
     """
-    by_size: dict[int, list[TierView]] = {}
-    for view in views:
-        by_size.setdefault(view.block_bytes, []).append(view)
-    matches = {view.name: NO_MATCH for view in views}  # in their order
-    for size, alike in by_size.items():
-        numbers = [view.index_view for view in alike]
-        per_prompt = [index.match(chain, numbers) for chain in chains.by_block_bytes[size]]
-        for place, view in enumerate(alike):
-            segments = _summed([by_view[place] for by_view in per_prompt])
-            matches[view.name] = PrefixMatch(segments, chains.cut(view).blocks, block_tokens[size])
+    matches = dict.fromkeys(views.names, NO_MATCH)  # in their order
+    for group in views.groups:
+        cut, worth = chains.cut(group.view), block_tokens[group.view.block_bytes]
+        per_prompt = [index.match(chain, group.numbers) for chain in cut.chains]
+        # Segments of one prompt are what they are.
+        of_views = per_prompt[0] if len(per_prompt) == 1 else map(_summed, zip(*per_prompt, strict=True))
+        for name, segments in zip(group.names, of_views, strict=False):
+            matches[name] = PrefixMatch(tuple(segments), cut.blocks, worth)
     return matches
 
 
-class _FirstChain(TypedDict):
-    chain: Chain
-    chain_block_tokens: float
-
-
-def first_chain(chains: PromptChains | None, block_tokens: Mapping[int, float]) -> _FirstChain:
-    """The first prompt's hashes as a cycle has them, in the finest blocks there are."""
+def first_chain(chains: PromptChains | None, block_tokens: Mapping[int, float]) -> tuple[Chain, float]:
+    """The first prompt's hashes as a cycle has them, in the finest blocks there are, and a block's worth."""
     if chains is None or not chains.by_block_bytes:
-        return {"chain": (), "chain_block_tokens": 0.0}
+        return (), 0.0
     size = min(chains.by_block_bytes)
     of_prompts = chains.by_block_bytes[size]
-    return {"chain": of_prompts[0] if of_prompts else (), "chain_block_tokens": block_tokens[size]}
+    return of_prompts[0] if of_prompts else (), block_tokens[size]
 
 
-def _summed(per_prompt: list[list[tuple[int, int]]]) -> tuple[tuple[int, int], ...]:
-    """Segments of several prompts added up by endpoint; those of one prompt are what they are."""
-    if len(per_prompt) == 1:
-        return tuple(per_prompt[0])
+def _summed(per_prompt: Iterable[list[tuple[int, int]]]) -> list[tuple[int, int]]:
+    """Segments of several prompts added up by endpoint."""
     by_slot: dict[int, int] = {}
     for segments in per_prompt:
         for mask, blocks in segments:
@@ -191,7 +215,7 @@ def _summed(per_prompt: list[list[tuple[int, int]]]) -> tuple[tuple[int, int], .
     by_blocks: dict[int, int] = {}
     for slot, blocks in by_slot.items():
         by_blocks[blocks] = by_blocks.get(blocks, 0) | 1 << slot
-    return tuple((by_blocks[blocks], blocks) for blocks in sorted(by_blocks, reverse=True))
+    return [(by_blocks[blocks], blocks) for blocks in sorted(by_blocks, reverse=True)]
 
 
 def _slots(mask: int) -> Iterable[int]:

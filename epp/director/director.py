@@ -115,8 +115,8 @@ class Director:
             started = self._timer()
         resolution = exchange.resolution = resolve(self.state, request, exchange.rewrite)
         if request.prompts:
-            views, beside = exchange.state.views, exchange.state.shadow_views
-            steps = hash_prompts(request, resolution.base, resolution.adapter, views, beside)
+            sizes = exchange.state.block_sizes
+            steps = hash_prompts(request, resolution.base, resolution.adapter, sizes)
             chains = next_or_result(steps)  # mostly in one step
             if chains is None:
                 exchange.prepare_s += self._timer() - started
@@ -125,8 +125,8 @@ class Director:
                 started = self._timer()
             exchange.chains = chains
             ratio = self.state.ratios.bytes_per_token(resolution.model, chains.family)
-            exchange.prompt_tokens = prompt_tokens(request, ratio)
-            exchange.text_bytes = text_bytes(request)
+            exchange.text_bytes = text_bytes(request, chains)
+            exchange.prompt_tokens = prompt_tokens(chains, exchange.text_bytes, ratio)
         # The hashes stand for prompts and salt from here on: a stream of minutes must not keep their text.
         if request.prompts or request.salt:
             exchange.request = msgspec.structs.replace(request, prompts=(), salt="")
@@ -157,7 +157,8 @@ class Director:
         exchange.ruled_out = ruled_out(state, resolution, candidates, now, held=held, subset=exchange.subset)
         if chains is not None:
             exchange.block_tokens = block_tokens(chains, state.ratios, resolution.model)
-            exchange.matches = match_views(state.index, state.views, chains, exchange.block_tokens)
+            exchange.matches = match_views(state.index, state.view_groups, chains, exchange.block_tokens)
+        chain, chain_block_tokens = first_chain(chains, exchange.block_tokens)
         return Cycle(
             request=request,
             model=resolution.model,
@@ -170,7 +171,8 @@ class Director:
             now=now,
             full=full,
             headers=exchange.head.headers,
-            **first_chain(chains, exchange.block_tokens),
+            chain=chain,
+            chain_block_tokens=chain_block_tokens,
         )
 
     def _candidates(

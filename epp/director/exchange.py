@@ -4,8 +4,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+import msgspec
+
 from epp.director.chains import PromptChains
-from epp.director.exclusions import NOBODY_RULED_OUT
+from epp.director.exclusions import NOBODY_RULED_OUT, RuledOut
 from epp.director.hold import Hold
 from epp.director.running import RunningKey
 from epp.director.state import State
@@ -36,49 +38,42 @@ class RewrittenBody:
         return _WITHHELD_DECODED if self.decoded else _WITHHELD
 
 
-class Exchange:
-    """One request; front doors read `head`, `target` and `executions` and hand it back to the director."""
+class Exchange(msgspec.Struct, eq=False):
+    """One request; front doors read `head`, `target` and `executions` and hand it back to the director.
 
-    __slots__ = (
-        "arrived", "attempts", "block_tokens", "body_bytes", "chains", "counted_as", "decision",
-        "decision_s", "ejected", "ended", "executions", "failures", "first_byte_at", "head", "hold",
-        "matches", "number", "order", "predicted", "prepare_s", "priority", "prompt_tokens", "request",
-        "resolution", "rewrite", "rewritten", "ruled_out", "state", "status", "subset", "target",
-        "text_bytes", "tried",
-    )  # fmt: skip
-    number: int  # set by a recording alone
+    `state` is what the whole of the request is decided from.
+    """
 
-    def __init__(self, head: RequestHead, arrived: float, state: State, priority: int = 0) -> None:
-        """`state` is what the whole of the request is decided from."""
-        self.state = state
-        self.head = head
-        self.arrived = arrived
-        self.priority = priority
-        self.subset: frozenset[str] | None = None  # addresses and hosts that a gateway allows
-        self.body_bytes = 0
-        self.request: InferenceRequest | None = None
-        self.rewrite: Rewrite | None = None
-        self.rewritten: RewrittenBody | None = None  # until the front door takes it
-        self.resolution: Resolution | None = None
-        self.chains: PromptChains | None = None
-        self.prompt_tokens = 0
-        self.text_bytes = 0
-        self.block_tokens: Mapping[int, float] = {}
-        self.matches: dict[str, PrefixMatch] = {}
-        self.decision: Decision | None = None
-        self.ruled_out = NOBODY_RULED_OUT
-        self.order: Iterator[Endpoint] = iter(())
-        self.target: Target | None = None
-        self.hold: Hold | None = None
-        self.predicted: dict[Tier, int] = {}
-        self.tried: set[str] = set()
-        self.counted_as: RunningKey | None = None
-        self.attempts = 0
-        self.executions = 0
-        self.failures: list[Failure] = []
-        self.ejected: list[str] = []
-        self.status: int | None = None
-        self.first_byte_at: float | None = None
-        self.prepare_s = 0.0
-        self.decision_s: float | None = None
-        self.ended = False
+    head: RequestHead
+    arrived: float
+    state: State
+    priority: int = 0
+    number: int = -1  # set by a recording alone
+    subset: frozenset[str] | None = None  # addresses and hosts that a gateway allows
+    body_bytes: int = 0
+    request: InferenceRequest | None = None
+    rewrite: Rewrite | None = None
+    rewritten: RewrittenBody | None = None  # until the front door takes it
+    resolution: Resolution | None = None
+    chains: PromptChains | None = None
+    prompt_tokens: int = 0
+    text_bytes: int = 0
+    block_tokens: Mapping[int, float] = {}
+    matches: dict[str, PrefixMatch] = {}
+    decision: Decision | None = None
+    ruled_out: RuledOut = NOBODY_RULED_OUT
+    order: Iterator[Endpoint] = iter(())
+    target: Target | None = None
+    hold: Hold | None = None
+    predicted: dict[Tier, int] = {}
+    tried: set[str] = set()
+    counted_as: RunningKey | None = None
+    attempts: int = 0
+    executions: int = 0
+    failures: list[Failure] = []
+    ejected: list[str] = []
+    status: int | None = None
+    first_byte_at: float | None = None
+    prepare_s: float = 0.0
+    decision_s: float | None = None
+    ended: bool = False

@@ -8,12 +8,14 @@ from epp.director.record import RequestRecord
 from epp.director.types import EndReason
 from epp.director.views import Tier
 from epp.errors import EppError
-from epp.request.types import Api
+from epp.request.types import Api, InferenceRequest
 from epp.response.types import Usage
 
 __all__ = ["record_of"]
 
 _CHAIN_SUMMARY_TOKENS: Final = 512
+_GPU, _CPU = Tier.GPU, Tier.CPU
+_UNREAD: Final = InferenceRequest(Api.OTHER, model=None, salt="", prompts=(), stream=False, body_bytes=0)
 
 
 def record_of(
@@ -26,19 +28,20 @@ def record_of(
     error: EppError | None,
 ) -> RequestRecord:
     """Everything an observer may want to know; nothing is rendered."""
-    request, resolution, target = exchange.request, exchange.resolution, exchange.target
+    head, request = exchange.head, exchange.request or _UNREAD
+    resolution, target, predicted = exchange.resolution, exchange.target, exchange.predicted
     return RequestRecord(
-        request_id=exchange.head.request_id,
-        method=exchange.head.method,
-        path=exchange.head.path,
+        request_id=head.request_id,
+        method=head.method,
+        path=head.path,
         priority=exchange.priority,
-        client=exchange.head.client,
-        key_name=exchange.head.key_name,
+        client=head.client,
+        key_name=head.key_name,
         arrived=exchange.arrived,
         ended_at=now,
         reason=reason,
-        api=request.api if request else Api.OTHER,
-        model=request.model if request else None,
+        api=request.api,
+        model=request.model,
         target_model=resolution.model if resolution else "",
         adapter=resolution.adapter if resolution else "",
         rewrite=exchange.rewrite,
@@ -52,14 +55,14 @@ def record_of(
         slot=target.slot if target else None,
         attempts=exchange.attempts,
         executions=exchange.executions,
-        retries=tuple(failure.kind for failure in exchange.failures),
+        retries=tuple([failure.kind for failure in exchange.failures]),
         ejected=tuple(exchange.ejected),
-        stream=bool(request and request.stream),
+        stream=request.stream,
         request_bytes=exchange.body_bytes,
         response_bytes=response_bytes,
         prompt_tokens_estimated=exchange.prompt_tokens if exchange.chains is not None else None,
-        predicted_gpu_tokens=exchange.predicted.get(Tier.GPU),
-        predicted_cpu_tokens=exchange.predicted.get(Tier.CPU),
+        predicted_gpu_tokens=predicted.get(_GPU),
+        predicted_cpu_tokens=predicted.get(_CPU),
         usage=usage,
         chain=_summary(exchange),
         decision=exchange.decision,

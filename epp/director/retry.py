@@ -32,19 +32,19 @@ class RetryBudget:
 
     def __init__(self, policy: RetryPolicy) -> None:
         self._policy = policy
-        self._requests: deque[tuple[int, int]] = deque()  # (second, count), one entry a second
+        self._requests: deque[list[int]] = deque()  # [second, count], one entry a second
         self._request_count = 0
         self._repeats: deque[float] = deque()
 
     def on_request(self, now: float) -> None:
         """A request arrived."""
         second = int(now)
-        if self._requests and self._requests[-1][0] == second:
-            self._requests[-1] = (second, self._requests[-1][1] + 1)
-        else:
-            self._requests.append((second, 1))
         self._request_count += 1
-        self._forget(now)
+        if self._requests and self._requests[-1][0] == second:
+            self._requests[-1][1] += 1
+        else:
+            self._requests.append([second, 1])
+            self._forget(now)
 
     def allows(self, failure: Failure, now: float) -> bool:
         """Whether a repeat after `failure` may be made; one that is limited is spent."""

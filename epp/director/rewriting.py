@@ -67,12 +67,11 @@ def resolve(state: State, request: InferenceRequest, rewrite: Rewrite | None) ->
     Raises:
         BadRequestError, ModelNotFoundError: as of `ModelCatalog.resolve`.
     """
-    pool = state.table.pool
     if rewrite is not None:
         return _resolve_rewritten(state, rewrite)
-    if request.api is Api.OTHER and request.model is None:
-        return Resolution(model="", base="", adapter="", endpoints=pool.endpoints)
-    return state.catalog.resolve(pool, request.model)
+    if request.model is None and request.api is Api.OTHER:
+        return Resolution(model="", base="", adapter="", endpoints=state.table.pool.endpoints)
+    return state.catalog.resolve(state.table.pool, request.model)
 
 
 def _resolve_rewritten(state: State, rewrite: Rewrite) -> Resolution:

@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from epp.director.chains import hash_prompts
+from epp.director.chains import block_sizes, hash_prompts
 from epp.director.state import State
 from epp.director.tokens import TokenRatios
 from epp.director.views import Tier, TierView
@@ -91,7 +91,7 @@ def hashing_fingerprint() -> str:
     view = TierView("", 0, Tier.GPU, 8, None, auto_tune=True, capacity_blocks=1)
     found: list[int] = []
     for api, body in _PROBES:
-        chains = drain(hash_prompts(parse_request(api, body), "m", "a", [view]))
+        chains = drain(hash_prompts(parse_request(api, body), "m", "a", block_sizes([view])))
         found += [chain[-1] for chain in chains.of(view)]
     return "-".join(f"{number:016x}" for number in found)
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
-from epp.director.chains import PromptChains, match_views
+from epp.director.chains import PromptChains, match_views, view_groups
 from epp.director.views import Tier, TierView, predicted_hits
 from epp.endpoints.types import Endpoint
 from epp.errors import NoEndpointsError, SaturatedError
@@ -55,6 +55,7 @@ class Shadow:
     ) -> None:
         """`failed` is told of each failure; `timer` gives seconds for the tally alone."""
         self.views = views
+        self._groups = view_groups(views)
         self.scheduler = scheduler
         self.tally = tally
         self._timer = timer
@@ -71,7 +72,7 @@ class Shadow:
         """Decide for the request of `cycle`, which goes to `picked`, before anything was written for it."""
         started = self._timer()
         try:
-            matches = match_views(index, self.views, chains, block_tokens) if chains is not None else {}
+            matches = match_views(index, self._groups, chains, block_tokens) if chains is not None else {}
             verdict = self._decide(replace(cycle, matches=matches), picked)
         except Exception as error:  # noqa: BLE001 - the edge where the shadow ends; counted and told
             verdict = "error"

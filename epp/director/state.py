@@ -1,8 +1,9 @@
 """Everything that decisions are made from."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from epp.director.candidates import Candidates
+from epp.director.chains import BlockSize, ViewGroups, block_sizes, view_groups
 from epp.director.claims import Claims
 from epp.director.shadow import Shadow
 from epp.director.tokens import TokenRatios
@@ -33,6 +34,8 @@ class State:
         candidates: whom the scheduler may choose from, admission regarded.
         shadow: what decides beside it and is not obeyed; None: nothing does.
         claims: the writer of ledger and index, for the views of both.
+        block_sizes: what prompts are hashed in, for the views of both.
+        view_groups: `views` as they are looked up.
     """
 
     table: EndpointTable
@@ -48,6 +51,13 @@ class State:
     candidates: Candidates
     shadow: Shadow | None
     claims: Claims
+    block_sizes: tuple[BlockSize, ...] = field(init=False)
+    view_groups: ViewGroups = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Work out what views ask of every request once."""
+        object.__setattr__(self, "block_sizes", block_sizes(self.views, self.shadow_views))
+        object.__setattr__(self, "view_groups", view_groups(self.views))
 
     def on_first_token(self, decision: Decision, now: float) -> None:
         """The first token of an answer came: plugins that learn are told, the shadow's too."""

@@ -61,7 +61,8 @@ class ModelCatalog:
             BadRequestError: no name was given and the pool serves several base models, or none.
             ModelNotFoundError: no endpoint serves it, and all have told their models.
         """
-        self._look_at(pool)
+        if pool is not self._pool:
+            self._look_at(pool)
         if not name:
             name = self._only_model(pool)
         known = self._resolutions.get(name)

@@ -19,16 +19,18 @@ class SlowStart:
 
     def __init__(self, duration_s: float) -> None:
         self._duration_s = duration_s
-        self._newest: IdentityCache[float] = IdentityCache()
+        self._added: IdentityCache[tuple[float, float]] = IdentityCache()
 
     def limit(self, candidates: tuple[Endpoint, ...], ledger: Ledger, now: float) -> tuple[Endpoint, ...]:
         """The candidates that may take one more request; the same tuple object when that is all of them."""
-        if not self._duration_s or now - self._newest_of(candidates) >= self._duration_s:
+        duration_s = self._duration_s
+        if not duration_s:
+            return candidates
+        oldest, newest = self._added.get(candidates) or self._note(candidates)
+        if now - newest >= duration_s or now - oldest < duration_s:  # none is new, or all are
             return candidates
         requests = ledger.requests
-        warm = [requests[e.slot] for e in candidates if now - e.added_at >= self._duration_s]
-        if not warm:
-            return candidates
+        warm = [requests[e.slot] for e in candidates if now - e.added_at >= duration_s]
         mean = sum(warm) / len(warm)
         kept = tuple(e for e in candidates if requests[e.slot] < self._cap(e, mean, now))
         return candidates if len(kept) == len(candidates) else kept
@@ -37,9 +39,8 @@ class SlowStart:
         share = (now - endpoint.added_at) / self._duration_s
         return max(1.0, share * mean) if share < 1.0 else float("inf")
 
-    def _newest_of(self, candidates: tuple[Endpoint, ...]) -> float:
-        newest = self._newest.get(candidates)
-        if newest is None:
-            newest = max([e.added_at for e in candidates], default=0.0)
-            self._newest.put(candidates, newest)
-        return newest
+    def _note(self, candidates: tuple[Endpoint, ...]) -> tuple[float, float]:
+        added = [e.added_at for e in candidates]
+        known = min(added, default=0.0), max(added, default=0.0)
+        self._added.put(candidates, known)
+        return known

@@ -114,7 +114,7 @@ class RecordedDirector(Director):
         self, exchange: Exchange, body: Body | None, now: float, *, model: str | None = None
     ) -> Generator[None, None, None]:
         """Parse and hash."""
-        if not hasattr(exchange, "number"):  # a question, which nobody opens
+        if exchange.number < 0:  # a question, which nobody opens
             exchange.number = self.tape.number()
             exchange.head = msgspec.structs.replace(
                 exchange.head, headers=_ReadHeaders(exchange.head.headers)

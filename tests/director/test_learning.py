@@ -99,8 +99,8 @@ def test_a_request_without_a_prompt_has_no_chain(pool):
 
 
 def test_without_views_there_is_no_chain():
-    assert first_chain(PromptChains({}, True, None, 100), {}) == {"chain": (), "chain_block_tokens": 0.0}
-    assert first_chain(PromptChains({64: ()}, True, None, 100), {64: 16.0})["chain"] == ()
+    assert first_chain(PromptChains({}, True, None, 100), {}) == ((), 0.0)
+    assert first_chain(PromptChains({64: ()}, True, None, 100), {64: 16.0}) == ((), 16.0)
 
 
 # -------------------------------------------------------------------- hashes instead of a body

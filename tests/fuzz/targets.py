@@ -36,7 +36,7 @@ _PATHS = (
 )  # fmt: skip
 _CODINGS = ("identity", "gzip", "deflate", "br")
 _PAGES = PageReader()
-_VIEWS = compose(load_config(builtin_config())).state.views
+_SIZES = compose(load_config(builtin_config())).state.block_sizes
 _LIMITS = UpstreamSettings(max_head_bytes=4096, max_headers=50)
 
 
@@ -51,7 +51,7 @@ def body(data: bytes) -> None:
     except EppError as error:
         _check(200 <= error.status < 500, f"status {error.status}")
         return
-    for _ in hash_prompts(request, "m", "", _VIEWS):
+    for _ in hash_prompts(request, "m", "", _SIZES):
         pass
     if request.api is not Api.OTHER:
         _rewrite(decode_body(coding, data[2:], LIMIT_BYTES))
