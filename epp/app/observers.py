@@ -95,19 +95,13 @@ class Observers:
         self._register(core)
 
     def _register(self, core: Core) -> None:
-        watchers: dict[str, Callable[..., None]] = {
+        watchers: dict[str, Callable[[RequestRecord], None]] = {
             "metrics": self.metrics.observe,
             "decisions": self.decisions.observe,
         }
         if self._settings.access_log.enabled:
             watchers["access_log"] = self._access_log.observe
-        observers = [guarded(name, observe, self._observer_failed) for name, observe in watchers.items()]
-
-        def observe(record: RequestRecord) -> None:
-            for observer in observers:
-                observer(record)
-
-        self._records = Turns(observe)
+        self._records = Turns(guarded(watchers, self._observer_failed))
         core.director.observers.append(self._records.add)
 
     def start(self) -> None:

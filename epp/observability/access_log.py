@@ -9,8 +9,8 @@ import msgspec
 from epp.director.record import RequestRecord
 from epp.endpoints.types import Endpoint
 from epp.observability.timestamps import Timestamps
-from epp.scheduling.columns import Column, SegmentColumn
-from epp.scheduling.contracts import Decision
+from epp.scheduling.columns import SegmentColumn
+from epp.scheduling.contracts import ProfileResult
 
 __all__ = ["AccessLine", "AccessLog", "access_line", "human_line"]
 
@@ -146,33 +146,36 @@ def access_line(record: RequestRecord, ts: str) -> AccessLine:
         line.completion_tokens = usage.completion_tokens
         line.cached_tokens = usage.cached_tokens
     if record.decision is not None:
-        _add_receipt(line, record.decision, record.slot)
+        _add_receipt(line, record.decision.primary, record.slot)
     return line
 
 
-def _add_receipt(line: AccessLine, decision: Decision, slot: int | None) -> None:
-    result = decision.primary
+def _add_receipt(line: AccessLine, result: ProfileResult, slot: int | None) -> None:
     line.candidates = len(result.candidates)
     place = None if slot is None else _place(result.candidates, slot)
-    if place is not None:
-        line.total = round(result.totals[place], 4)
-        line.scores = {c.scorer: round(_score(c.scores, place, slot), 4) for c in result.columns}
+    if slot is None or place is None:
+        return
+    line.total = round(result.totals[place], 4)
+    line.scores = scores = {}
+    for column in result.columns:
+        values = column.scores
+        score = _at(values, slot) if type(values) is SegmentColumn else values[place]
+        scores[column.scorer] = round(score, 4)
 
 
 def _place(candidates: tuple[Endpoint, ...], slot: int) -> int | None:
     """Where the endpoint of `slot` stands; candidates are in the order of slots, mostly without gaps."""
     place = slot - candidates[0].slot if candidates else 0
-    if not (0 <= place < len(candidates) and candidates[place].slot == slot):
-        place = bisect_left(candidates, slot, key=lambda endpoint: endpoint.slot)
+    if 0 <= place < len(candidates) and candidates[place].slot == slot:
+        return place
+    place = bisect_left(candidates, slot, key=lambda endpoint: endpoint.slot)
     return place if place < len(candidates) and candidates[place].slot == slot else None
 
 
-def _score(column: Column, place: int, slot: int | None) -> float:
-    """One number of a column, without making all of them where it is given by segments."""
-    if not isinstance(column, SegmentColumn):
-        return column[place]
+def _at(column: SegmentColumn, slot: int) -> float:
+    """One number, without making all of them."""
     for mask, value in column.segments:
-        if slot is not None and mask >> slot & 1:
+        if mask >> slot & 1:
             return value
     return column.base
 

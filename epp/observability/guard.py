@@ -1,6 +1,6 @@
 """Keeps failures of observers out of the path of requests."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from epp.director.record import RequestRecord
 
@@ -8,16 +8,16 @@ __all__ = ["guarded"]
 
 
 def guarded(
-    name: str,
-    observer: Callable[[RequestRecord], None],
-    failed: Callable[[str, Exception], None],
+    observers: Mapping[str, Callable[[RequestRecord], None]], failed: Callable[[str, Exception], None]
 ) -> Callable[[RequestRecord], None]:
-    """`observer`, but whatever it raises goes to `failed` with its name, not to the caller."""
+    """All of them, one after the other; what one raises goes to `failed` with its name, not to the caller."""
+    named = tuple(observers.items())
 
     def observe(record: RequestRecord) -> None:
-        try:
-            observer(record)
-        except Exception as error:  # noqa: BLE001 - the edge where observers end; counted and logged there
-            failed(name, error)
+        for name, observer in named:
+            try:
+                observer(record)
+            except Exception as error:  # noqa: BLE001 - the edge where observers end; counted and logged there
+                failed(name, error)
 
     return observe

@@ -6,7 +6,7 @@ twenty of them.
 """
 
 import math
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
@@ -19,34 +19,62 @@ _LONGEST_LABEL: Final = 256  # characters; longer names come from clients that p
 
 
 class Histogram:
-    """Observations by bucket. `counts` has one more entry than `bounds`: what is above the last of them."""
+    """Observations by bucket. `counts` has one more entry than `bounds`: what is above the last of them.
 
-    __slots__ = ("bounds", "counts", "sum")
+    Attributes:
+        observe: takes one value; a bound belongs to its bucket. It is only put down, to be counted together
+            with others, which costs a fifth: whoever observes without end calls `settle` now and then.
+    """
 
-    def __init__(self, bounds: tuple[float, ...]) -> None:
+    __slots__ = ("_counts", "_sum", "_waiting", "bounds", "observe")
+
+    def __init__(
+        self, bounds: tuple[float, ...], counts: list[int] | None = None, total: float = 0.0
+    ) -> None:
         self.bounds = bounds
-        self.counts = [0] * (len(bounds) + 1)
-        self.sum = 0.0
+        self._counts = [0] * (len(bounds) + 1) if counts is None else counts
+        self._sum = total
+        self._waiting: list[float] = []
+        self.observe = self._waiting.append
 
-    def observe(self, value: float) -> None:
-        """Count one value; a bound belongs to its bucket."""
-        self.counts[bisect_left(self.bounds, value)] += 1
-        self.sum += value
+    @property
+    def counts(self) -> list[int]:
+        """Of each bucket."""
+        self.settle()
+        return self._counts
+
+    @property
+    def sum(self) -> float:
+        """Of all values."""
+        self.settle()
+        return self._sum
+
+    def settle(self) -> None:
+        """Count what waits."""
+        waiting, counts = self._waiting, self._counts
+        self._sum = sum(waiting, self._sum)
+        waiting.sort()
+        before = 0
+        for place, bound in enumerate(self.bounds):
+            if before == len(waiting):
+                break
+            up_to = bisect_right(waiting, bound, before)
+            counts[place] += up_to - before
+            before = up_to
+        counts[-1] += len(waiting) - before
+        waiting.clear()
 
     def coarser(self, bounds: tuple[float, ...]) -> "Histogram":
         """The same observations with fewer bounds, each of which must be one of this histogram's."""
-        fewer = Histogram(bounds)
+        counts = [0] * (len(bounds) + 1)
         for bound, count in zip((*self.bounds, math.inf), self.counts, strict=True):
-            fewer.counts[bisect_left(bounds, bound)] += count
-        fewer.sum = self.sum
-        return fewer
+            counts[bisect_left(bounds, bound)] += count
+        return Histogram(bounds, counts, self.sum)
 
     def merged(self, other: "Histogram") -> "Histogram":
         """A histogram of the observations of both, which must have the same bounds."""
-        both = Histogram(self.bounds)
-        both.counts = [a + b for a, b in zip(self.counts, other.counts, strict=True)]
-        both.sum = self.sum + other.sum
-        return both
+        counts = [a + b for a, b in zip(self.counts, other.counts, strict=True)]
+        return Histogram(self.bounds, counts, self.sum + other.sum)
 
 
 class LabelCap:

@@ -1,5 +1,6 @@
 """What is counted when a request has ended."""
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from operator import attrgetter
@@ -14,11 +15,14 @@ from epp.observability import families_own as own
 from epp.observability.exposition import Sample
 from epp.observability.instruments import OTHER, Family, Histogram, LabelCap
 from epp.request import Rewrite
+from epp.response import Usage
+from epp.scheduling.contracts import PrefixMatch
 
 __all__ = ["RequestMetrics", "ViewLabels"]
 
 _UNNAMED: Final = "unknown"  # the label of a request whose model is not known
 _IN_TIME: Final = frozenset({EndReason.COMPLETE, EndReason.REJECTED, EndReason.UNOBSERVED})
+_TOGETHER: Final = 128  # requests whose observations are counted at once
 _NOWHERE: Final = ("", "", "")  # endpoint labels of an attempt that found none
 
 FlowKey = tuple[str, str, str, str]
@@ -52,6 +56,13 @@ class _FlowSeries:
             "true": Histogram(bounds.SECONDS_TO_120),
         }
         self.between_tokens = Histogram(bounds.BETWEEN_TOKENS)
+
+    def settle(self) -> None:
+        """Count what its histograms were told."""
+        for _, read in _BY_FLOW:
+            read(self).settle()
+        for histogram in self.first_byte.values():
+            histogram.settle()
 
 
 # Histograms without observations are left out: a page must not grow with names that nobody serves.
@@ -107,9 +118,11 @@ class RequestMetrics:
         self._flows: dict[FlowKey, _FlowSeries] = {}
         self._known: dict[tuple[str | None, str, str, int], tuple[FlowKey, _FlowSeries]] = {}
         self._tokens: dict[str, _TokenSeries] = {}
+        self._unsettled: set[_FlowSeries] = set()  # with observations that wait
+        self._waiting = 0  # requests
         self._endpoints: dict[str, _EndpointSeries] = {}
         self._failed_attempts: dict[str, int] = {}
-        self._ends: dict[tuple[EndReason, int | None], int] = {}
+        self._ends: defaultdict[tuple[EndReason, int | None], int] = defaultdict(int)
         self._rewrites: dict[tuple[str, str, str], int] = {}
         self._retries: dict[FailureKind, int] = {}
         self._dropped: dict[tuple[str, int], int] = {}
@@ -135,28 +148,44 @@ class RequestMetrics:
         """Count one request."""
         names = (record.model, record.target_model, record.fairness_id, record.priority)
         key, series = self._known.get(names) or self._flow(names)
-        status = record.status
-        end = (record.reason, status)
-        self._ends[end] = self._ends.get(end, 0) + 1
+        self._unsettled.add(series)
+        self._waiting += 1
+        if self._waiting == _TOGETHER:
+            self._settle()
         series.requests += 1
-        code = _error_code(record)
-        if code is not None:
-            series.errors[code] = series.errors.get(code, 0) + 1
+        status, error = record.status, record.error
+        self._ends[record.reason, status] += 1
+        if error is not None or record.reason is not EndReason.COMPLETE or status is None or status >= 400:
+            _observe_failure(series, record)
         if record.dropped is not None:
             dropped = (record.dropped, record.priority)
             self._dropped[dropped] = self._dropped.get(dropped, 0) + 1
         if record.rewrite is not None:
             self._observe_rewrite(record.rewrite)
-        for kind in record.retries[: max(0, record.attempts - 1)]:
-            self._retries[kind] = self._retries.get(kind, 0) + 1
-        self._observe_router(record, key[1])
-        if record.endpoint is None:
+        if record.retries:
+            for kind in record.retries[: max(0, record.attempts - 1)]:
+                self._retries[kind] = self._retries.get(kind, 0) + 1
+        endpoint = None if record.endpoint is None else self._endpoint(record.endpoint)
+        self._observe_router(record, endpoint, key[1])
+        if endpoint is None:
             return
         series.request_size.observe(record.request_bytes)
-        if record.error is None and status is not None:
+        if error is None and status is not None:
             _observe_response(series, record)
             if 200 <= status < 300:
-                self._observe_hits(record, record.endpoint, key[1])
+                self._observe_hits(record, endpoint, key[1])
+
+    def _settle(self) -> None:
+        """Count what the histograms were told."""
+        for flow in self._unsettled:
+            flow.settle()
+        for view in self._views.values():
+            view.hit_ratio.settle()
+            view.hit_bytes.settle()
+        for histogram in (self._prepare, self._decision, self._processing):
+            histogram.settle()
+        self._unsettled.clear()
+        self._waiting = 0
 
     def _flow(self, names: tuple[str | None, str, str, int]) -> tuple[FlowKey, _FlowSeries]:
         model, target, fairness_id, priority = names
@@ -172,15 +201,14 @@ class RequestMetrics:
         key = (rewrite.source, labels.label(rewrite.asked or _UNNAMED), labels.label(rewrite.target))
         self._rewrites[key] = self._rewrites.get(key, 0) + 1
 
-    def _observe_router(self, record: RequestRecord, target: str) -> None:
-        self._prepare.observe(record.prepare_s)
-        if record.decision_s is None:
+    def _observe_router(self, record: RequestRecord, endpoint: _EndpointSeries | None, target: str) -> None:
+        prepare_s, decision_s = record.prepare_s, record.decision_s
+        self._prepare.observe(prepare_s)
+        if decision_s is None:
             return
-        self._decision.observe(record.decision_s)
-        self._processing.observe(record.prepare_s + record.decision_s)
-        attempts = self._failed_attempts
-        if record.endpoint is not None:
-            attempts = self._endpoint(record.endpoint).attempts
+        self._decision.observe(decision_s)
+        self._processing.observe(prepare_s + decision_s)
+        attempts = self._failed_attempts if endpoint is None else endpoint.attempts
         attempts[target] = attempts.get(target, 0) + 1
 
     def _endpoint(self, address: str) -> _EndpointSeries:
@@ -195,7 +223,7 @@ class RequestMetrics:
         for address in [a for a in self._endpoints if a not in pool.by_address]:
             del self._endpoints[address]
 
-    def _observe_hits(self, record: RequestRecord, endpoint: str, model: str) -> None:
+    def _observe_hits(self, record: RequestRecord, endpoint: _EndpointSeries, model: str) -> None:
         tokens = self._tokens.get(model)
         if tokens is None:
             tokens = self._tokens[model] = _TokenSeries()
@@ -204,19 +232,21 @@ class RequestMetrics:
         gpu, cpu = record.predicted_gpu_tokens, record.predicted_cpu_tokens
         if gpu is None and cpu is None:
             return
-        by_endpoint = self._endpoint(endpoint).predicted
-        for tier, hit in (("gpu", gpu), ("cpu", cpu)):
-            if hit:
-                tokens.predicted[tier] += hit
-                by_endpoint[tier] += hit
-        _compare(tokens, record, (gpu or 0) + (cpu or 0))
-        self._observe_matches(record, endpoint)
+        if gpu:
+            tokens.predicted["gpu"] += gpu
+            endpoint.predicted["gpu"] += gpu
+        if cpu:
+            tokens.predicted["cpu"] += cpu
+            endpoint.predicted["cpu"] += cpu
+        if record.usage is not None:
+            _compare(tokens, record.usage, (gpu or 0) + (cpu or 0))
+        if record.decision is not None:
+            self._observe_matches(record.endpoint or "", record.decision.cycle.matches)
 
-    def _observe_matches(self, record: RequestRecord, endpoint: str) -> None:
-        there = self._pool().by_address.get(endpoint)
-        if record.decision is None or there is None:
+    def _observe_matches(self, address: str, matches: Mapping[str, PrefixMatch]) -> None:
+        there = self._pool().by_address.get(address)
+        if there is None:
             return
-        matches = record.decision.cycle.matches
         for view, series in self._views.items():
             match = matches.get(view.plugin_name)
             if match is not None and match.total_blocks:
@@ -312,19 +342,26 @@ def _error_code(record: RequestRecord) -> str | None:
     return None
 
 
+def _observe_failure(series: _FlowSeries, record: RequestRecord) -> None:
+    """Count an error, if it is one."""
+    code = _error_code(record)
+    if code is not None:
+        series.errors[code] = series.errors.get(code, 0) + 1
+
+
 def _observe_response(series: _FlowSeries, record: RequestRecord) -> None:
     """Sizes, tokens and times of a response that an endpoint gave."""
     if record.reason is not EndReason.UNOBSERVED:
         series.response_size.observe(record.response_bytes)
-    output_tokens = None
-    if record.usage is not None:
-        output_tokens = record.usage.completion_tokens
-        if record.usage.prompt_tokens is not None:
-            series.input_tokens.observe(record.usage.prompt_tokens)
+    usage, output_tokens = record.usage, None
+    if usage is not None:
+        output_tokens = usage.completion_tokens
+        if usage.prompt_tokens is not None:
+            series.input_tokens.observe(usage.prompt_tokens)
         if output_tokens is not None:
             series.output_tokens.observe(output_tokens)
-        if record.usage.cached_tokens is not None:
-            series.cached_tokens.observe(record.usage.cached_tokens)
+        if usage.cached_tokens is not None:
+            series.cached_tokens.observe(usage.cached_tokens)
     first = record.first_byte_at
     if first is not None:
         series.first_byte["true" if record.stream else "false"].observe(first - record.arrived)
@@ -338,13 +375,15 @@ def _observe_response(series: _FlowSeries, record: RequestRecord) -> None:
             series.between_tokens.observe((record.ended_at - first) / (output_tokens - 1))
 
 
-def _compare(tokens: _TokenSeries, record: RequestRecord, predicted: int) -> None:
+def _compare(tokens: _TokenSeries, usage: Usage, predicted: int) -> None:
     """Prediction against the cached tokens that the endpoint told, if it did."""
-    usage = record.usage
-    if usage is None or usage.cached_tokens is None or usage.prompt_tokens is None:
+    cached, prompt = usage.cached_tokens, usage.prompt_tokens
+    if cached is None or prompt is None:
         return
     tokens.compared += predicted
-    tokens.measured += usage.cached_tokens
-    tokens.measured_prompt += usage.prompt_tokens
-    missed = predicted - usage.cached_tokens
-    tokens.gap["over" if missed > 0 else "under"] += abs(missed)
+    tokens.measured += cached
+    tokens.measured_prompt += prompt
+    if predicted > cached:
+        tokens.gap["over"] += predicted - cached
+    else:
+        tokens.gap["under"] += cached - predicted

@@ -8,7 +8,7 @@ Three dialects stand in the same place and differ in names:
   `cache_read_input_tokens` and `cache_creation_input_tokens`; `output_tokens`.
 """
 
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import msgspec
 
@@ -19,6 +19,27 @@ __all__ = ["merge_usage", "usage_in_document", "usage_of"]
 _MAX_DIGITS: Final = 15  # no request has more tokens
 _MAX_COUNT: Final = 10**_MAX_DIGITS - 1
 
+_Count = Annotated[int, msgspec.Meta(ge=0, le=_MAX_COUNT)]
+
+
+class _Details(msgspec.Struct, gc=False):
+    cached_tokens: _Count | None = None
+
+
+class _Counts(msgspec.Struct, gc=False):
+    """Of an answer in OpenAI's dialect, as nearly all are: read without a dictionary."""
+
+    prompt_tokens: _Count
+    completion_tokens: _Count
+    prompt_tokens_details: _Details | None = None
+    input_tokens_details: None = None
+    cache_read_input_tokens: None = None
+    cache_creation_input_tokens: None = None
+
+
+class _Answer(msgspec.Struct, gc=False):
+    usage: _Counts | None = None
+
 
 class _Document(msgspec.Struct, gc=False):
     """Where usage stands: at the top, in Anthropic's `message_start`, in the Responses API's last event."""
@@ -28,11 +49,25 @@ class _Document(msgspec.Struct, gc=False):
     response: msgspec.Raw = msgspec.Raw()
 
 
+_decode_answer = msgspec.json.Decoder(_Answer).decode
 _decode = msgspec.json.Decoder(_Document).decode
 
 
 def usage_in_document(document: bytes) -> Usage | None:
     """The usage of one JSON answer or event; None when there is none, or the document is broken."""
+    try:
+        counts = _decode_answer(document).usage
+    except (ValueError, RecursionError):
+        counts = None
+    if counts is None:
+        return _any_usage(document)
+    details = counts.prompt_tokens_details
+    cached_tokens = None if details is None else details.cached_tokens
+    return Usage(counts.prompt_tokens, counts.completion_tokens, cached_tokens)
+
+
+def _any_usage(document: bytes) -> Usage | None:
+    """The same in any dialect, with counts that are none."""
     try:
         found = _decode(document)
         for holder in (found.message, found.response):

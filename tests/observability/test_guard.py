@@ -8,7 +8,7 @@ def test_records_pass_through():
     record = World().record()
     seen, failures = [], []
 
-    guarded("metrics", seen.append, lambda *failure: failures.append(failure))(record)
+    guarded({"metrics": seen.append}, lambda *failure: failures.append(failure))(record)
 
     assert seen == [record]
     assert failures == []
@@ -21,6 +21,10 @@ def test_a_failure_is_reported_with_the_observers_name():
     def observe(_record) -> None:
         raise error
 
-    guarded("metrics", observe, lambda *failure: failures.append(failure))(World().record())
+    record = World().record()
+    seen = []
+    observers = {"metrics": observe, "access_log": seen.append}
+    guarded(observers, lambda *failure: failures.append(failure))(record)
 
     assert failures == [("metrics", error)]
+    assert seen == [record]
