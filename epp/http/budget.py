@@ -28,12 +28,15 @@ class BodyHold:
         Raises:
             OverloadedError: there is no room; nothing was taken.
         """
-        if self._budget.held_bytes + size > self._budget.max_bytes:
+        budget = self._budget
+        held_bytes = budget.held_bytes + size
+        if held_bytes > budget.max_bytes:
             raise OverloadedError("too many bytes of request bodies are in flight; try again")
-        self._budget.held_bytes += size
+        budget.held_bytes = held_bytes
         self._bytes += size
 
     def release(self) -> None:
         """Give everything back; a second call gives back nothing."""
-        self._budget.held_bytes -= self._bytes
-        self._bytes = 0
+        if self._bytes:
+            self._budget.held_bytes -= self._bytes
+            self._bytes = 0

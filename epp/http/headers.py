@@ -18,11 +18,11 @@ ASCII and repeated headers included. Names are compared without case.
     authorization, x-api-key: see `Credentials`
 """
 
-import enum
 import os
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from epp.http.types import Headers
 
@@ -46,7 +46,9 @@ _ROUTING_PREFIXES = (b"x-gateway-destination-endpoint", b"x-llm-d-", b"x-epp-")
 # What an untrusted peer says of callers behind it is not passed on.
 _UNTRUSTED_PREFIXES = (*_ROUTING_PREFIXES, b"x-forwarded-", b"x-real-ip")
 _REQUEST_OWN = frozenset((b"host", b"content-length", b"expect", b"x-request-id"))
+_REQUEST_READ = frozenset((b"connection", b"host"))
 _REQUEST_SPECIAL = _HOP_BY_HOP | _FORWARDED | _ROUTING | _REQUEST_OWN
+_RESPONSE_READ = frozenset((b"connection", b"content-length"))
 _RESPONSE_SPECIAL = _HOP_BY_HOP | frozenset((b"date", b"server", b"content-length", b"x-request-id"))
 _KNOWN_NAMES = 512
 _REQUEST_ID = re.compile(rb"[\x21-\x7e]{1,128}")
@@ -73,34 +75,42 @@ class Credentials:
         return kept
 
 
-class _Rule(enum.Enum):
-    """What becomes of a header."""
-
-    KEEP = enum.auto()
-    KEEP_IF_TRUSTED = enum.auto()
-    SPECIAL = enum.auto()
-    DROP = enum.auto()
-
-
-# Names come from a few clients and repeat with each request.
-@lru_cache(_KNOWN_NAMES)
-def _request_rule(written: bytes) -> tuple[bytes, _Rule]:
-    """The name in lower case, and its rule on the way to the endpoint."""
+def _rule(
+    read: frozenset[bytes], special: frozenset[bytes], dropped: tuple[bytes, ...], written: bytes
+) -> bytes | None:
+    """What becomes of a header: None, it passes; a name of those that are `read`; or nothing."""
     name = written.lower()
-    if name in _REQUEST_SPECIAL:
-        return name, _Rule.SPECIAL
-    if name.startswith(_ROUTING_PREFIXES):
-        return name, _Rule.DROP
-    return name, _Rule.KEEP_IF_TRUSTED if name.startswith(_UNTRUSTED_PREFIXES) else _Rule.KEEP
+    if name in read:
+        return name
+    return b"" if name in special or name.startswith(dropped) else None
 
 
-@lru_cache(_KNOWN_NAMES)
-def _response_rule(written: bytes) -> tuple[bytes, _Rule]:
-    """The name in lower case, and its rule on the way to the client."""
-    name = written.lower()
-    if name in _RESPONSE_SPECIAL:
-        return name, _Rule.SPECIAL
-    return name, _Rule.DROP if name.startswith(b"x-epp-") else _Rule.KEEP
+_Rule = Callable[[bytes], bytes | None]
+
+
+def _known(read: frozenset[bytes], special: frozenset[bytes], *dropped: bytes) -> _Rule:
+    # Names come from a few peers and repeat with each request.
+    return lru_cache(_KNOWN_NAMES)(partial(_rule, read, special, dropped))
+
+
+_OF_CLIENT = _known(_REQUEST_READ, _REQUEST_SPECIAL, *_UNTRUSTED_PREFIXES)
+_OF_TRUSTED = _known(_REQUEST_READ | _FORWARDED, _REQUEST_SPECIAL, *_ROUTING_PREFIXES)
+_OF_ENDPOINT = _known(_RESPONSE_READ, _RESPONSE_SPECIAL, b"x-epp-")
+
+
+def _parted(headers: Headers, rule: _Rule) -> tuple[Headers, dict[bytes, list[bytes]]]:
+    """The headers that pass by `rule`, and the values of those that are read, by name."""
+    kept: Headers = []
+    said: dict[bytes, list[bytes]] = {}
+    for header in headers:
+        name = rule(header[0])
+        if name is None:
+            kept.append(header)
+        elif name:
+            said.setdefault(name, []).append(header[1])
+    if b"connection" in said:
+        kept = _without_listed(kept, said[b"connection"])
+    return kept, said
 
 
 def request_headers(
@@ -117,33 +127,28 @@ def request_headers(
     `client` is the peer's address without a port, None if it has none; `scheme` is how it connected;
     `trusted`: it is a proxy that is believed whom it forwards for. Without `credentials` the client's pass.
     """
-    kept: Headers = []
-    special: dict[bytes, list[bytes]] = {}
-    rule_of = _request_rule
-    for header in headers:
-        name, rule = rule_of(header[0])
-        if rule is _Rule.KEEP or (trusted and rule is _Rule.KEEP_IF_TRUSTED):
-            kept.append(header)
-        elif rule is _Rule.SPECIAL:
-            special.setdefault(name, []).append(header[1])
-    kept = _without_listed(kept, special)
+    kept, said = _parted(headers, _OF_TRUSTED if trusted else _OF_CLIENT)
     if credentials is not None:
         kept = credentials.replace(kept)
     kept.append((b"x-request-id", request_id))
-    kept += _forwarding(special if trusted else {}, special.get(b"host"), client, scheme)
+    if trusted:
+        return kept + _continued(said, client, scheme)
+    if client is not None:
+        kept.append((b"x-forwarded-for", client))
+    kept.append((b"x-forwarded-proto", scheme))
+    if b"host" in said:
+        kept.append((b"x-forwarded-host", said[b"host"][0]))
     return kept
 
 
-def _forwarding(
-    said: dict[bytes, list[bytes]], host: list[bytes] | None, client: bytes | None, scheme: bytes
-) -> Headers:
+def _continued(said: dict[bytes, list[bytes]], client: bytes | None, scheme: bytes) -> Headers:
     """For whom the request is forwarded: what was `said` by a trusted proxy, continued."""
     hops = said.get(b"x-forwarded-for", [])
     if client is not None:
         hops = [*hops, client]
     headers: Headers = [(b"x-forwarded-for", b", ".join(hops))] if hops else []
     headers.append((b"x-forwarded-proto", said.get(b"x-forwarded-proto", [scheme])[0]))
-    hosts = said.get(b"x-forwarded-host") or host
+    hosts = said.get(b"x-forwarded-host") or said.get(b"host")
     if hosts:
         headers.append((b"x-forwarded-host", hosts[0]))
     elements = said.get(b"forwarded")
@@ -173,20 +178,16 @@ def response_headers(
     `endpoint` becomes `x-epp-endpoint`, None switches it off. `keep_content_length`: the body is sent as it
     came, or there is none (HEAD, 304). `date` and `server` are None when the server below writes its own.
     """
-    kept: Headers = []
-    special: dict[bytes, list[bytes]] = {}
-    rule_of = _response_rule
-    for header in headers:
-        name, rule = rule_of(header[0])
-        if rule is _Rule.KEEP:
-            kept.append(header)
-        elif rule is _Rule.SPECIAL:
-            special.setdefault(name, []).append(header[1])
-    kept = _without_listed(kept, special)
-    own = ((b"date", date), (b"server", server), (b"x-epp-endpoint", endpoint), (b"x-request-id", request_id))
-    if keep_content_length and b"content-length" in special:
-        kept.append((b"content-length", special[b"content-length"][0]))
-    kept += [(name, value) for name, value in own if value is not None]
+    kept, said = _parted(headers, _OF_ENDPOINT)
+    if keep_content_length and b"content-length" in said:
+        kept.append((b"content-length", said[b"content-length"][0]))
+    if date is not None:
+        kept.append((b"date", date))
+    if server is not None:
+        kept.append((b"server", server))
+    if endpoint is not None:
+        kept.append((b"x-epp-endpoint", endpoint))
+    kept.append((b"x-request-id", request_id))
     return kept
 
 
@@ -208,11 +209,9 @@ def new_request_id() -> bytes:
     return os.urandom(16).hex().encode()
 
 
-def _without_listed(kept: Headers, special: dict[bytes, list[bytes]]) -> Headers:
+def _without_listed(kept: Headers, connection: list[bytes]) -> Headers:
     """Drop what `connection` lists: those headers were for this hop only."""
-    if b"connection" not in special:
-        return kept
-    listed = {token.strip().lower() for value in special[b"connection"] for token in value.split(b",")}
+    listed = {token.strip().lower() for value in connection for token in value.split(b",")}
     if listed <= {b"keep-alive", b"close"}:
         return kept
     return [header for header in kept if header[0].lower() not in listed]

@@ -6,8 +6,9 @@ import msgspec
 
 from epp.director import RequestHead
 from epp.errors import EppError
+from epp.http.headers import find_request_id
 from epp.proxy.asgi import Scope
-from epp.proxy.heads import request_head, request_id_of
+from epp.proxy.heads import texts_of
 from epp.security import Admission, KeyGate, TrustedProxies
 
 __all__ = ["Arrival", "arrival_of"]
@@ -28,10 +29,14 @@ def arrival_of(
     scope: Scope, new_request_id: Callable[[], bytes], gate: KeyGate | None, proxies: TrustedProxies | None
 ) -> Arrival:
     """Judge a request; without `gate` it needs no key, without `proxies` no peer is trusted."""
-    request_id = request_id_of(scope["headers"], new_request_id)
+    headers = texts_of(scope["headers"])
+    given = find_request_id(scope["headers"]) if "x-request-id" in headers else None
+    request_id = given or new_request_id()
     admission = _OPEN if gate is None else gate.admit(scope["method"], scope["headers"])
     trusted, client = _caller(scope, proxies)
-    head = request_head(scope, request_id, client=client, key_name=admission.key_name)
+    head = RequestHead(
+        request_id.decode("ascii"), scope["method"], scope["path"], headers, client, admission.key_name
+    )
     return Arrival(request_id, head, admission.error, trusted)
 
 

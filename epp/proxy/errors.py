@@ -1,12 +1,17 @@
 """An error of our own as the front door sends it: with the request id, as ASGI parts or as bytes."""
 
+import logging
 from dataclasses import dataclass
 from http import HTTPStatus
 
-from epp.errors import EppError
+import httptools
+
+from epp.errors import BadRequestError, EppError, InternalError
 from epp.http.errors import error_response
 
-__all__ = ["ErrorResponse", "render_error"]
+__all__ = ["ErrorResponse", "error_in_callback", "render_error"]
+
+logger = logging.getLogger("epp.proxy")
 
 Headers = list[tuple[bytes, bytes]]
 
@@ -33,3 +38,14 @@ def render_error(error: EppError, request_id: bytes, *, close: bool = False) -> 
     if close:
         headers.append((b"connection", b"close"))
     return ErrorResponse(status, headers, body)
+
+
+def error_in_callback(exc: httptools.HttpParserCallbackError) -> EppError:
+    """Why a callback of the parser raised."""
+    cause = exc.__context__
+    if isinstance(cause, EppError):
+        return cause
+    if isinstance(cause, httptools.HttpParserInvalidURLError):
+        return BadRequestError("the request target cannot be parsed")
+    logger.error("error while reading a request", exc_info=cause)
+    return InternalError("internal error")

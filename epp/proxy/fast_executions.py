@@ -128,10 +128,14 @@ class FastExecutions:
         if self._relaying:
             self._receiver.on_data(data)
             return
+        head = self._answered()
+        if head.status not in RETRYABLE_STATUSES:
+            self._relay(head)
+            self._receiver.on_data(data)
+            return
         self._chunks.append(data)
         self._size += len(data)
-        head = self._answered()
-        if head.status not in RETRYABLE_STATUSES or self._size > BUFFER_LIMIT:
+        if self._size > BUFFER_LIMIT:
             self._relay(head)
 
     def on_end(self) -> None:

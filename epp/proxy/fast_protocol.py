@@ -3,12 +3,11 @@
 import asyncio
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any, cast
+from typing import Any
 
 from uvicorn.config import Config
 
 from epp.http import Headers
-from epp.proxy.asgi import Scope
 from epp.proxy.fast_request import FastRequest, FastTurns
 from epp.proxy.front_state import FrontState
 from epp.proxy.protocol import HttpProtocol, Phase
@@ -58,6 +57,7 @@ class FastProtocol(HttpProtocol):
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
         self._lane = lane
+        self._fast: FastRequest | None = None  # the request whose head came last, if it is in the fast lane
 
     @property
     def default_headers(self) -> Headers:
@@ -72,12 +72,13 @@ class FastProtocol(HttpProtocol):
     def start_request(self, version: str) -> None:
         """Serve the request whose head is complete in the lane that takes it."""
         if not self._takes(version):
+            self._fast = None
             super().start_request(version)
             return
+        lane = self._lane
         keep_alive = self.parser.should_keep_alive() and not self.server_state.draining
-        scope = cast(Scope, self.scope)
-        request = FastRequest(self._lane.relay, self._lane.turns, self, scope, keep_alive=keep_alive)
-        self.cycle = self._serving = request  # type: ignore[assignment]
+        request = FastRequest(lane.relay, lane.turns, self, self.scope, keep_alive=keep_alive)  # type: ignore[arg-type]
+        self._fast = self.cycle = self._serving = request  # type: ignore[assignment]
 
     def _takes(self, version: str) -> bool:
         scope = self.scope
@@ -88,14 +89,9 @@ class FastProtocol(HttpProtocol):
             return False
         return lane.takes(scope["path"]) and not self.in_service() and not self.transport.is_closing()
 
-    def _fast(self) -> FastRequest | None:
-        """The request whose head came last, if it is in the fast lane."""
-        cycle: object = self.cycle
-        return cycle if isinstance(cycle, FastRequest) else None
-
     def on_body(self, body: bytes) -> None:
         """Parser callback: a piece of a body."""
-        fast = self._fast()
+        fast = self._fast
         if fast is None:
             super().on_body(body)
         else:
@@ -103,7 +99,7 @@ class FastProtocol(HttpProtocol):
 
     def on_message_complete(self) -> None:
         """Parser callback: the request is wholly here."""
-        fast = self._fast()
+        fast = self._fast
         if fast is None or self.parser.should_upgrade():
             super().on_message_complete()
             return
@@ -113,10 +109,10 @@ class FastProtocol(HttpProtocol):
 
     def body_limit_s(self) -> float:
         """How long a body may take."""
-        return super().body_limit_s() if self._fast() is None else self._settings.body_timeout_s
+        return super().body_limit_s() if self._fast is None else self._settings.body_timeout_s
 
     def _on_receive_timeout(self) -> None:
-        fast = self._fast()
+        fast = self._fast
         if fast is None or self._phase is not Phase.BODY:
             super()._on_receive_timeout()
         else:
@@ -139,14 +135,14 @@ class FastProtocol(HttpProtocol):
     def on_response_complete(self) -> None:
         """An answer was written: forget its request, and go on with what was held back."""
         serving: object = self._serving
-        if isinstance(serving, FastRequest) and self._phase is Phase.IDLE:
-            if self._fast() is serving:
-                self.cycle = None  # type: ignore[assignment]
+        if self._phase is Phase.IDLE and isinstance(serving, FastRequest):
+            if self._fast is serving:
+                self._fast = self.cycle = None  # type: ignore[assignment]
             self._serving = None
         super().on_response_complete()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The client left, or the connection was closed."""
-        if self._fast() is not None:
-            self.cycle = None  # type: ignore[assignment]  # there is no application for uvicorn to wake
+        if self._fast is not None:
+            self._fast = self.cycle = None  # type: ignore[assignment]  # there is no application for uvicorn to wake
         super().connection_lost(exc)

@@ -20,7 +20,7 @@ from epp.proxy.ends import CLIENT_GONE, COMPLETE, End, ended_by
 from epp.proxy.errors import render_error
 from epp.proxy.fast_executions import FastExecutions
 from epp.proxy.heads import is_event_stream, upstream_request
-from epp.proxy.intake import BodyHold, announced_length, too_large
+from epp.proxy.intake import BodyHold, too_large
 from epp.proxy.observed import ObservedAnswer
 from epp.proxy.relay import Relay
 from epp.proxy.renaming import RenamingWriter, names_of, with_rewritten_body
@@ -82,10 +82,10 @@ class FastRequest:
     """
 
     __slots__ = (
-        "__weakref__", "_around", "_arrived", "_body", "_body_read", "_connection", "_end", "_ended_at",
-        "_exchange", "_executions", "_head", "_headers", "_hold", "_observed", "_received", "_relay",
-        "_request_id", "_scope", "_stalled_since", "_steps", "_timer", "_trusted", "_turns", "_writer",
-        "disconnected", "keep_alive", "response_complete", "response_started",
+        "__weakref__", "_answer_head", "_around", "_arrived", "_body", "_body_read", "_connection", "_end",
+        "_ended_at", "_exchange", "_executions", "_hold", "_observed", "_received", "_relay", "_request_id",
+        "_scope", "_stalled_since", "_steps", "_timer", "_trusted", "_turns", "_writer", "disconnected",
+        "keep_alive", "response_complete", "response_started",
     )  # fmt: skip
 
     def __init__(
@@ -102,13 +102,11 @@ class FastRequest:
         self._around = around = relay.around
         self._connection = connection
         self._scope = scope
-        self._headers: Headers = scope["headers"]
         self.keep_alive = keep_alive
         self.response_started = self.response_complete = self.disconnected = False
         arrival = arrival_of(scope, around.new_request_id, around.gate, around.proxies)
         self._request_id = arrival.request_id
         self._trusted = arrival.trusted
-        self._head = arrival.head
         self._exchange = around.director.open(arrival.head, around.now())
         self._received = Collected()
         self._body: Body = b""
@@ -117,19 +115,19 @@ class FastRequest:
         self._hold = BodyHold(around.budget)
         self._executions: FastExecutions | None = None
         self._writer: AnswerWriter | RenamingWriter | None = None
+        self._answer_head: ResponseHead | None = None
         self._observed: ObservedAnswer | None = None
         self._stalled_since: float | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._end: End | None = None
         self._ended_at = 0.0
         self._arrived = connection.loop.time()
-        self._begin(arrival.refusal or relay.begin(self))
-
-    def _begin(self, refusal: EppError | None) -> None:
+        refusal = arrival.refusal or relay.begin(self)
+        max_bytes = around.settings.max_request_bytes
         if refusal is not None:
             self._fail(refusal)
-        elif (announced_length(self._headers) or 0) > self._around.settings.max_request_bytes:
-            self._fail(too_large(self._around.settings.max_request_bytes))
+        elif int(arrival.head.headers.get("content-length", 0)) > max_bytes:
+            self._fail(too_large(max_bytes))
 
     # What the client's connection calls.
 
@@ -255,24 +253,25 @@ class FastRequest:
         headers = observed.headers(target, head, self._scope, self._request_id)
         connection = self._connection
         names = names_of(self._exchange, head)
-        self._writer = (AnswerWriter if names is None else partial(RenamingWriter, names))(
+        new_writer = AnswerWriter if names is None else partial(RenamingWriter, names)
+        self._writer = new_writer(
             connection.transport,
             head.status,
             connection.default_headers + headers,
             close=not self.keep_alive,
-            event_stream=is_event_stream(head),
         )
+        self._answer_head = head
         self.response_started = True
         if connection.write_paused:
             self.pause_writing()
 
     def on_data(self, data: bytes) -> None:
         """Bytes of the answer's body."""
-        observed = self._observed
-        if self._end is not None or observed is None:
+        writer, observed = self._writer, self._observed
+        if self._end is not None or writer is None or observed is None:
             return
         try:
-            self._answer().write(data)
+            writer.write(data)
             observed.feed(data)
         except Exception as error:  # noqa: BLE001  the client is shown that its answer is not complete
             self.on_fault(error)
@@ -291,7 +290,8 @@ class FastRequest:
         """The answer broke off: the client gets what came, and is shown that it is not all."""
         if self._end is not None:
             return
-        if self._around.settings.stream_error_event and self._answer().event_stream:
+        head = self._answer_head
+        if self._around.settings.stream_error_event and head is not None and is_event_stream(head):
             self._answer().write_own(CUT_EVENT)
         self._conclude(End(reason_of_cut(failure)))
 

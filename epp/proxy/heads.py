@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from typing import Final
 
-from epp.director import RequestHead
 from epp.http import BodyStream, Credentials, Headers, ResponseHead, UpstreamRequest
 from epp.http.headers import find_request_id, request_headers, response_headers
 from epp.proxy.asgi import Scope
@@ -16,8 +15,8 @@ __all__ = [
     "is_event_stream",
     "naming_of",
     "observer_of",
-    "request_head",
     "request_id_of",
+    "texts_of",
     "upstream_request",
     "value_of",
 ]
@@ -31,15 +30,18 @@ def request_id_of(headers: Headers, generate: Callable[[], bytes]) -> bytes:
     return find_request_id(headers) or generate()
 
 
-def request_head(
-    scope: Scope, request_id: bytes, *, client: str | None = None, key_name: str | None = None
-) -> RequestHead:
-    """What the director needs; repeated headers are joined as RFC 9110 section 5.3 allows."""
-    headers: dict[str, str] = {}
-    for name, value in scope["headers"]:
+def texts_of(headers: Headers) -> dict[str, str]:
+    """Headers as the director reads them; repeated ones are joined as RFC 9110 section 5.3 allows."""
+    texts = {name.decode("latin-1"): value.decode("latin-1") for name, value in headers}
+    return texts if len(texts) == len(headers) else _joined(headers)
+
+
+def _joined(headers: Headers) -> dict[str, str]:
+    texts: dict[str, str] = {}
+    for name, value in headers:
         key, text = name.decode("latin-1"), value.decode("latin-1")
-        headers[key] = f"{headers[key]}, {text}" if key in headers else text
-    return RequestHead(request_id.decode("ascii"), scope["method"], scope["path"], headers, client, key_name)
+        texts[key] = f"{texts[key]}, {text}" if key in texts else text
+    return texts
 
 
 def upstream_request(

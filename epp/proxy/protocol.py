@@ -2,34 +2,27 @@
 
 import asyncio
 import enum
-import logging
 from collections.abc import Callable
 from typing import Any, Final
-from urllib.parse import unquote
 
 import httptools
 from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from epp.errors import BadRequestError, EppError, HeadTooLargeError, InternalError, RequestTimeoutError
+from epp.errors import BadRequestError, EppError, HeadTooLargeError, RequestTimeoutError
 from epp.proxy.asgi import ABORT_EXTENSION, Headers
 from epp.proxy.cycle import Cycle
-from epp.proxy.errors import render_error
+from epp.proxy.errors import error_in_callback, render_error
 from epp.proxy.front_state import FrontState
-from epp.proxy.head_rules import check_head, without_upgrade
+from epp.proxy.head_rules import check_head, size_of_field, size_of_head, target_of, without_upgrade
 from epp.proxy.heads import request_id_of
 from epp.proxy.transport import ClientTransport
 from epp.proxy.upgrade import UPGRADE_EXTENSION, WebSocketOffer, offers_websocket
 
 __all__ = ["HttpProtocol", "Phase"]
 
-logger = logging.getLogger("epp.proxy")
-
 _HELD_LIMIT: Final = 65_536
 _PIPELINE_LIMIT: Final = 32
-# What frames a header field (": " and the line end) and the request line (two spaces, version, line end).
-_FIELD_FRAMING: Final = 4
-_REQUEST_LINE_FRAMING: Final = 12
 
 
 class Phase(enum.Enum):
@@ -61,8 +54,8 @@ class HttpProtocol(HttpToolsProtocol):
         super().__init__(config, server_state, app_state, _loop)
         self._settings = server_state.settings
         self._phase = Phase.IDLE
-        self._head_bytes = 0
-        self._header_count = 0
+        self._room = 0  # for fields of the head that is being parsed
+        self._field_count = self._head_bytes = 0  # of the last complete head, and trailer fields since
         self._unseen_bytes = 0  # fed to the parser since a head or a request was complete
         self._serving: Cycle | None = None
         self._held = bytearray()
@@ -132,7 +125,7 @@ class HttpProtocol(HttpToolsProtocol):
             return
         if self._on_data is not None:
             self._on_data(data)
-        elif self._must_hold():
+        elif self._serving is not None and self._must_hold():
             self._hold(data)
         else:
             self._feed(data)
@@ -153,7 +146,7 @@ class HttpProtocol(HttpToolsProtocol):
         except httptools.HttpParserUpgrade as upgrade:
             rest = data[upgrade.args[0] :]
         except httptools.HttpParserCallbackError as exc:
-            self._refuse(self._error_in_callback(exc))
+            self._refuse(error_in_callback(exc))
             return
         except httptools.HttpParserError as exc:
             self._refuse(BadRequestError(f"malformed HTTP: {exc}"))
@@ -207,23 +200,15 @@ class HttpProtocol(HttpToolsProtocol):
         self.transport.close()
         self.server_state.changed.set()
 
-    def _error_in_callback(self, exc: httptools.HttpParserCallbackError) -> EppError:
-        cause = exc.__context__
-        if isinstance(cause, EppError):
-            return cause
-        if isinstance(cause, httptools.HttpParserInvalidURLError):
-            return BadRequestError("the request target cannot be parsed")
-        logger.error("error while reading a request", exc_info=cause)
-        return InternalError("internal error")
-
     def _bound_receiving(self) -> None:
         """Limit the size and the time of what is only partly here."""
-        # A header field is seen when it is complete, an empty line in front of a request never.
-        if self._phase is not Phase.BODY and self._unseen_bytes > self._settings.max_head_bytes:
+        phase = self._phase
+        # A head is measured when it is complete, an empty line in front of a request never.
+        if self._unseen_bytes > self._settings.max_head_bytes and phase is not Phase.BODY:
             self._refuse(self._head_too_large())
-        elif self._phase is Phase.IDLE or self._must_hold():
+        elif phase is Phase.IDLE or self._must_hold():
             self._cancel_timer()
-        elif self._timer is None or self._timed_phase is not self._phase:
+        elif self._timer is None or self._timed_phase is not phase:
             self._arm_timer()
 
     def _arm_timer(self) -> None:
@@ -283,45 +268,49 @@ class HttpProtocol(HttpToolsProtocol):
         """Parser callback: the first byte of a request."""
         self._unset_keepalive_if_required()
         self._phase = Phase.HEAD
-        self._head_bytes = _REQUEST_LINE_FRAMING
-        self._header_count = 0
-        super().on_message_begin()
-
-    def on_url(self, url: bytes) -> None:
-        """Parser callback: a piece of the request target."""
-        self._head_bytes += len(url)
-        if self._head_bytes > self._settings.max_head_bytes:
-            raise self._head_too_large()
-        super().on_url(url)
+        self._room = self._settings.max_headers
+        self.url = b""
+        self.headers = []
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Parser callback: a header field, or a trailer field, which is counted and dropped."""
-        self._header_count += 1
-        self._head_bytes += len(name) + len(value) + _FIELD_FRAMING
+        headers = self.headers
+        if len(headers) < self._room:
+            headers.append((name.lower(), value))
+        else:
+            self._on_field_beyond(name, value)
+
+    def _on_field_beyond(self, name: bytes, value: bytes) -> None:
+        """Count a trailer field; one more of a full head is refused."""
         settings = self._settings
-        if self._header_count > settings.max_headers:
+        self._field_count += 1
+        if self._phase is Phase.HEAD or self._field_count > settings.max_headers:
             raise HeadTooLargeError(f"the request has more than {settings.max_headers} header fields")
+        self._head_bytes += size_of_field(name, value)
         if self._head_bytes > settings.max_head_bytes:
             raise self._head_too_large()
-        if self._phase is Phase.HEAD:
-            name = name.lower()
-            if name == b"expect" and value.lower() == b"100-continue":
-                self.expect_100_continue = True
-            self.headers.append((name, value))
 
     def on_headers_complete(self) -> None:
         """Parser callback: the head is complete."""
-        method, version = self.parser.get_method(), self.parser.get_http_version()
-        check_head(method, self.url, version, self.headers)
-        if self.parser.should_upgrade():
+        headers = self.headers
+        self._head_bytes = size_of_head(self.url, headers)
+        if self._head_bytes > self._settings.max_head_bytes:
+            raise self._head_too_large()
+        parser = self.parser
+        method, version = parser.get_method(), parser.get_http_version()
+        fields = check_head(method, self.url, version, headers)
+        self.expect_100_continue = fields.get(b"expect", b"").lower() == b"100-continue"
+        if parser.should_upgrade():
             return
         if len(self.pipeline) >= _PIPELINE_LIMIT:
             raise BadRequestError(f"more than {_PIPELINE_LIMIT} requests are waiting on this connection")
-        self._unset_keepalive_if_required()
-        self._fill_scope(method.decode("ascii"), version)
+        if self.timeout_keep_alive_task is not None:
+            self._unset_keepalive_if_required()
+        self._fill_scope(method, version)
         self.start_request(version)
         self._phase = Phase.BODY
-        self._unseen_bytes = 0
+        self._field_count = len(headers)
+        self._room = self._unseen_bytes = 0
 
     def start_request(self, version: str) -> None:
         """Serve the request whose head is complete through ASGI, or queue it behind those before it.
@@ -355,15 +344,23 @@ class HttpProtocol(HttpToolsProtocol):
         else:
             self._start_asgi_task(cycle, self.app)
 
-    def _fill_scope(self, method: str, version: str) -> None:
-        url = httptools.parse_url(self.url)
-        raw_path: bytes = url.path or b"/"
-        path = raw_path.decode("ascii")
-        self.scope["method"] = method
-        self.scope["http_version"] = version
-        self.scope["path"] = unquote(path) if "%" in path else path
-        self.scope["raw_path"] = raw_path
-        self.scope["query_string"] = url.query or b""
+    def _fill_scope(self, method: bytes, version: str) -> None:
+        path, raw_path, query = target_of(self.url)
+        self.scope = {
+            "type": "http",
+            "asgi": {"version": self.asgi_version, "spec_version": "2.3"},
+            "http_version": version,
+            "server": self.server,
+            "client": self.client,
+            "scheme": self.scheme,  # type: ignore[typeddict-item]
+            "root_path": self.root_path,
+            "headers": self.headers,
+            "state": self.app_state.copy(),
+            "method": method.decode("ascii"),
+            "path": path,
+            "raw_path": raw_path,
+            "query_string": query,
+        }
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         self._serving = cycle  # type: ignore[assignment]

@@ -56,7 +56,7 @@ def fitted(headers: Headers, names: AnswerNames, first: bytes, renamed: bytes) -
 class RenamingWriter:
     """An `AnswerWriter` whose body passes through `names`."""
 
-    __slots__ = ("_close", "_headers", "_names", "_output", "_status", "_writer", "event_stream")
+    __slots__ = ("_close", "_headers", "_names", "_output", "_status", "_writer")
 
     def __init__(
         self,
@@ -66,9 +66,7 @@ class RenamingWriter:
         headers: Headers,
         *,
         close: bool,
-        event_stream: bool = False,
     ) -> None:
-        self.event_stream = event_stream
         self._names = names
         self._output = output
         self._status = status
@@ -92,8 +90,5 @@ class RenamingWriter:
         (self._writer or self._begin(self._headers)).end()
 
     def _begin(self, headers: Headers) -> AnswerWriter:
-        writer = AnswerWriter(
-            self._output, self._status, headers, close=self._close, event_stream=self.event_stream
-        )
-        self._writer = writer
+        self._writer = writer = AnswerWriter(self._output, self._status, headers, close=self._close)
         return writer

@@ -24,26 +24,18 @@ class AnswerWriter:
     """Frames a body by its announced length or in chunks.
 
     The head goes out together with the first bytes of the body, or with its end.
-
-    Attributes:
-        event_stream: the body is server-sent events.
     """
 
-    __slots__ = ("_chunked", "_head", "_output", "event_stream")
+    __slots__ = ("_chunked", "_head", "_output")
 
-    def __init__(
-        self, output: Output, status: int, headers: Headers, *, close: bool, event_stream: bool = False
-    ) -> None:
+    def __init__(self, output: Output, status: int, headers: Headers, *, close: bool) -> None:
         """`headers` are all but what frames the body; `close` announces the end of the connection.
 
         Raises:
             ValueError: a header holds a line break.
         """
-        self.event_stream = event_stream
         self._output = output
-        self._chunked = status not in BODILESS_STATUSES and not any(
-            name == b"content-length" for name, _ in headers
-        )
+        self._chunked = b"content-length" not in dict(headers) and status not in BODILESS_STATUSES
         lines = [b"%b: %b\r\n" % header for header in headers]
         if close:
             lines.append(b"connection: close\r\n")
