@@ -81,11 +81,11 @@ class PromptChains(msgspec.Struct, frozen=True):
 
     def cut(self, view: TierView) -> Cut:
         """The chains for `view`, cut at its cap."""
-        key = (view.block_bytes, view.max_blocks)
-        known = self._cuts.get(key)
-        if known is None:
-            known = self._cuts[key] = _cut(self.by_block_bytes[view.block_bytes], view.max_blocks)
-        return known
+        return self._cuts.get(view.cut) or self._new_cut(view)
+
+    def _new_cut(self, view: TierView) -> Cut:
+        cut = self._cuts[view.cut] = _cut(self.by_block_bytes[view.block_bytes], view.max_blocks)
+        return cut
 
     def of(self, view: TierView) -> tuple[Chain, ...]:
         """The chains for `view`, cut at its cap."""
@@ -93,8 +93,10 @@ class PromptChains(msgspec.Struct, frozen=True):
 
 
 def _cut(chains: tuple[Chain, ...], cap: int | None) -> Cut:
-    if cap is not None:
-        chains = tuple([chain if len(chain) <= cap else chain[:cap] for chain in chains])
+    blocks = sum(map(len, chains))
+    if cap is None or blocks <= cap:  # as most are: hashed no further than the largest cap
+        return Cut(chains, blocks)
+    chains = tuple([chain[:cap] for chain in chains])
     return Cut(chains, sum(map(len, chains)))
 
 
@@ -114,7 +116,7 @@ def view_groups(views: Sequence[TierView]) -> ViewGroups:
     """What `match_views` looks up for `views`."""
     groups: dict[tuple[int, int | None], ViewGroup] = {}
     for view in views:
-        group = groups.setdefault((view.block_bytes, view.max_blocks), ViewGroup(view, [], []))
+        group = groups.setdefault(view.cut, ViewGroup(view, [], []))
         group.names.append(view.name)
         group.numbers.append(view.index_view)
     return ViewGroups(tuple(view.name for view in views), tuple(groups.values()))

@@ -32,18 +32,21 @@ _TOLERANCE: Final = 1 / 16
 
 
 class _Alike(msgspec.Struct, frozen=True):
-    """Views that take the same blocks of a prompt, and their numbers in the index."""
+    """Views that take the same blocks of a prompt, and their numbers in the index.
 
-    block_bytes: int
-    views: tuple[TierView, ...]
+    `answers` is how often each holds the answer too: once, or not at all.
+    """
+
+    view: TierView
     numbers: tuple[int, ...]
+    answers: tuple[int, ...]
 
 
 class OutputLengths:
     """Expected length of an answer in tokens: a moving average by model, below the request's own limit."""
 
     def __init__(self) -> None:
-        self._means = RecentNumbers()
+        self._means: RecentNumbers[str] = RecentNumbers()
 
     def expected(self, model: str, limit: int | None) -> int:
         """Tokens to reserve for an answer of `model`."""
@@ -53,9 +56,7 @@ class OutputLengths:
 
     def learn(self, model: str, tokens: int) -> None:
         """An answer ended with `tokens`."""
-        known = self._means.get(model)
-        old = float(tokens) if known is None else known
-        self._means.set(model, old + _WEIGHT * (tokens - old))
+        self._means.blend(model, tokens, _WEIGHT)
 
 
 class Claims:
@@ -68,7 +69,8 @@ class Claims:
         self._index = index
         self._groups = _grouped(views)
         self._gpu_groups = _grouped(v for v in views if v.tier is Tier.GPU)
-        self._occupied = tuple(view for group in self._groups for view in group.views)
+        self._occupied = tuple(number for group in self._groups for number in group.numbers)
+        self._answers = tuple(answer for group in self._groups for answer in group.answers)
         self._ledger = ledger
 
     def take(
@@ -85,9 +87,11 @@ class Claims:
         hold = Hold(endpoint, epoch, uncached_tokens, [], [])
         if chains is not None:
             hold.touches = self.record(endpoint, chains, block_tokens)
+            occupy, slot = self._index.occupy, endpoint.slot
             sizes = self._anonymous_tokens(endpoint, chains, block_tokens, output_tokens)
-            for view, tokens in zip(self._occupied, sizes, strict=True):
-                hold.occupancies.append(self._index.occupy(view.index_view, endpoint.slot, tokens))
+            hold.occupancies = [
+                occupy(view, slot, tokens) for view, tokens in zip(self._occupied, sizes, strict=True)
+            ]
         return hold
 
     def record(
@@ -104,10 +108,11 @@ class Claims:
         block_tokens: Mapping[int, float],
     ) -> list[Touch]:
         touches: list[Touch] = []
+        touch_all, slot = self._index.touch_all, endpoint.slot
         for group in groups:
-            weight = round(block_tokens[group.block_bytes]) or 1
-            for chain in chains.of(group.views[0]):
-                touches += self._index.touch_all(group.numbers, endpoint.slot, chain, weight)
+            weight = round(block_tokens[group.view.block_bytes]) or 1
+            for chain in chains.cut(group.view).chains:
+                touches += touch_all(group.numbers, slot, chain, weight)
         return touches
 
     def prefill_done(self, hold: Hold) -> None:
@@ -168,9 +173,9 @@ class Claims:
         self, hold: Hold, chains: PromptChains, learned: Mapping[int, float], output_tokens: int
     ) -> None:
         sizes = self._anonymous_tokens(hold.endpoint, chains, learned, output_tokens)
-        for view, occupancy, tokens in zip(self._occupied, hold.occupancies, sizes, strict=True):
+        for answer, occupancy, tokens in zip(self._answers, hold.occupancies, sizes, strict=True):
             # What the CPU tier holds it got when the prompt was computed; only the GPU tier used it since.
-            if view.tier is Tier.GPU or tokens != occupancy.tokens:
+            if answer or tokens != occupancy.tokens:
                 self._index.resize(occupancy, tokens)
 
     def _anonymous_tokens(
@@ -188,13 +193,14 @@ class Claims:
         engine_block = engine_block_tokens(endpoint)
         sizes: list[int] = []
         for group in self._groups:
-            worth = block_tokens[group.block_bytes]
-            hashed_tokens = round(chains.cut(group.views[0]).blocks * worth)
-            prompt_tokens = chains.data_bytes * worth / group.block_bytes
-            for view in group.views:
-                tokens = prompt_tokens + output_tokens if view.tier is Tier.GPU else prompt_tokens
-                beyond = int(tokens) // engine_block * engine_block - hashed_tokens
-                sizes.append(max(0, beyond))
+            view = group.view
+            worth = block_tokens[view.block_bytes]
+            hashed_tokens = round(chains.cut(view).blocks * worth)
+            prompt_tokens = chains.data_bytes * worth / view.block_bytes
+            for answer in group.answers:
+                tokens = int(prompt_tokens + answer * output_tokens)
+                beyond = tokens // engine_block * engine_block - hashed_tokens
+                sizes.append(beyond if beyond > 0 else 0)
         return sizes
 
     def _release_counts(self, hold: Hold) -> None:
@@ -205,12 +211,19 @@ class Claims:
 def _grouped(views: Iterable[TierView]) -> tuple[_Alike, ...]:
     groups: dict[tuple[int, int | None], list[TierView]] = {}
     for view in views:
-        groups.setdefault((view.block_bytes, view.max_blocks), []).append(view)
+        groups.setdefault(view.cut, []).append(view)
     return tuple(
-        _Alike(size, tuple(alike), tuple(view.index_view for view in alike))
-        for (size, _), alike in groups.items()
+        _Alike(
+            alike[0],
+            tuple(view.index_view for view in alike),
+            tuple(int(view.tier is Tier.GPU) for view in alike),
+        )
+        for alike in groups.values()
     )
 
 
 def _alike(claimed: Mapping[int, float], learned: Mapping[int, float]) -> bool:
-    return all(abs(worth - learned[size]) <= _TOLERANCE * worth for size, worth in claimed.items())
+    for size, worth in claimed.items():
+        if abs(worth - learned[size]) > _TOLERANCE * worth:
+            return False
+    return True

@@ -1,6 +1,6 @@
 """What one execution of a request holds while it is under way."""
 
-from dataclasses import dataclass
+import msgspec
 
 from epp.endpoints.types import Endpoint
 from epp.prefix import Occupancy, Touch
@@ -8,8 +8,7 @@ from epp.prefix import Occupancy, Touch
 __all__ = ["Hold"]
 
 
-@dataclass(slots=True)
-class Hold:
+class Hold(msgspec.Struct, eq=False):
     """What one execution holds at its endpoint: the ledger's counts and the claim in the index."""
 
     endpoint: Endpoint

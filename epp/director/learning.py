@@ -36,19 +36,19 @@ class Learning:
             return
         if not request.api.computes:
             return
-        sent_bytes = exchange.text_bytes
-        slot = hold.endpoint.slot
+        chains, model, slot = exchange.chains, resolution.model, hold.endpoint.slot
+        is_text = chains is not None and not chains.token_ids
         if usage is None or usage.prompt_tokens is None:
-            if exchange.chains is not None and not exchange.chains.token_ids:
-                self.counter_ratios.sent(slot, resolution.model, sent_bytes)
+            if is_text:
+                self.counter_ratios.sent(slot, model, exchange.text_bytes)
             else:
                 self.counter_ratios.spoiled(slot)
             return
         self.counter_ratios.spoiled(slot)
-        if exchange.chains is not None and not exchange.chains.token_ids:
-            self._ratios.learn(resolution.model, sent_bytes, usage.prompt_tokens, exchange.chains.family)
+        if is_text and chains is not None:
+            self._ratios.learn(model, exchange.text_bytes, usage.prompt_tokens, chains.family)
         if usage.completion_tokens is not None:
-            self._outputs.learn(resolution.model, usage.completion_tokens)
+            self._outputs.learn(model, usage.completion_tokens)
 
 
 def claimable(exchange: Exchange) -> PromptChains | None:

@@ -1,36 +1,49 @@
-"""Numbers by name, no more of them than are used."""
+"""Numbers by key, no more of them than are used."""
 
 from collections import OrderedDict
-from typing import Final
+from collections.abc import Hashable
+from typing import Final, Generic, TypeVar
 
 __all__ = ["RecentNumbers"]
 
 _MOST: Final = 1024
 
+Key = TypeVar("Key", bound=Hashable)
 
-class RecentNumbers:
-    """A number for each name; of too many names the one that was set longest ago is forgotten.
+
+class RecentNumbers(Generic[Key]):
+    """A number for each key; of too many keys the one that was set longest ago is forgotten.
 
     While endpoints have not told their models, names are whatever clients make up.
     """
 
-    __slots__ = ("_most", "_numbers")
+    __slots__ = ("_most", "_numbers", "get")
 
     def __init__(self, most: int = _MOST) -> None:
         self._most = most
-        self._numbers: OrderedDict[str, float] = OrderedDict()
+        self._numbers: OrderedDict[Key, float] = OrderedDict()
+        # The number of a key, None when it has none. Bound once: it is asked several times a request.
+        self.get = self._numbers.get
 
-    def get(self, name: str) -> float | None:
-        """The number of `name`, None when it has none."""
-        return self._numbers.get(name)
+    def set(self, key: Key, number: float) -> None:
+        """Give `key` a number."""
+        numbers = self._numbers
+        numbers[key] = number
+        numbers.move_to_end(key)
+        if len(numbers) > self._most:
+            numbers.popitem(last=False)
 
-    def set(self, name: str, number: float) -> None:
-        """Give `name` a number."""
-        self._numbers[name] = number
-        self._numbers.move_to_end(name)
-        if len(self._numbers) > self._most:
-            self._numbers.popitem(last=False)
+    def blend(self, key: Key, number: float, weight: float) -> None:
+        """Move the number of `key` towards `number` by the share `weight`; the first is taken as it is."""
+        old = self._numbers.get(key, number)
+        self.set(key, old + weight * (number - old))
 
-    def all(self) -> dict[str, float]:
-        """A copy of everything."""
+    def set_oldest(self, key: Key, number: float) -> None:
+        """Give `key` a number if it has none and there is room; it is the first to be forgotten."""
+        if key not in self._numbers and len(self._numbers) < self._most:
+            self._numbers[key] = number
+            self._numbers.move_to_end(key, last=False)
+
+    def all(self) -> dict[Key, float]:
+        """A copy of everything, what was set longest ago first."""
         return dict(self._numbers)

@@ -6,7 +6,6 @@ model as a moving average, and for each prompt family (prompts with the same fir
 is enough to know nearly exactly what a repeat of the prefix is worth.
 """
 
-from collections import OrderedDict
 from typing import Final
 
 from epp.director.recent import RecentNumbers
@@ -17,7 +16,8 @@ __all__ = ["ASSUMED_BYTES_PER_TOKEN", "CounterRatios", "TokenRatios"]
 ASSUMED_BYTES_PER_TOKEN: Final = 4.0
 
 # A ratio outside is not about text: an image, a truncated prompt, a counter that others moved.
-_PLAUSIBLE: Final = (0.5, 16.0)
+_LEAST: Final = 0.5
+_MOST: Final = 16.0
 _MODEL_WEIGHT: Final = 0.3  # of a new report in the model's average: ten reports forget 97 % of the past
 _FAMILY_WEIGHT: Final = 0.5
 _MAX_FAMILIES: Final = 8192
@@ -27,8 +27,8 @@ class TokenRatios:
     """Learned bytes per token, by model and by (model, prompt family)."""
 
     def __init__(self) -> None:
-        self._models = RecentNumbers()
-        self._families: OrderedDict[tuple[str, int], float] = OrderedDict()
+        self._models: RecentNumbers[str] = RecentNumbers()
+        self._families: RecentNumbers[tuple[str, int]] = RecentNumbers(_MAX_FAMILIES)
 
     def bytes_per_token(self, model: str, family: int | None = None) -> float:
         """The best known ratio: the family's, else the model's, else four."""
@@ -49,39 +49,28 @@ class TokenRatios:
 
     def families(self) -> list[tuple[str, int, float]]:
         """Learned ratios by model and prompt family, the least recently learned first."""
-        return [(model, family, ratio) for (model, family), ratio in self._families.items()]
+        return [(model, family, ratio) for (model, family), ratio in self._families.all().items()]
 
     def learn(self, model: str, prompt_bytes: float, prompt_tokens: float, family: int | None = None) -> None:
         """Take one report; implausible ones are ignored."""
         if prompt_bytes <= 0 or prompt_tokens <= 0:
             return
         ratio = prompt_bytes / prompt_tokens
-        if not _PLAUSIBLE[0] <= ratio <= _PLAUSIBLE[1]:
+        if not _LEAST <= ratio <= _MOST:
             return
-        self._models.set(model, _blend(self._models.get(model), ratio, _MODEL_WEIGHT))
+        self._models.blend(model, ratio, _MODEL_WEIGHT)
         if family is not None:
-            key = (model, family)
-            self._families[key] = _blend(self._families.pop(key, None), ratio, _FAMILY_WEIGHT)
-            if len(self._families) > _MAX_FAMILIES:
-                self._families.popitem(last=False)
+            self._families.blend((model, family), ratio, _FAMILY_WEIGHT)
 
     def set_initial(self, model: str, ratio: float) -> None:
         """Start value from `/tokenize`; what requests taught stands above it."""
-        if _PLAUSIBLE[0] <= ratio <= _PLAUSIBLE[1] and self.assumed(model):
+        if _LEAST <= ratio <= _MOST and self.assumed(model):
             self._models.set(model, ratio)
 
     def set_initial_family(self, model: str, family: int, ratio: float) -> None:
         """Start value that another process learned; older than everything that is known of families."""
-        key = (model, family)
-        if key in self._families or len(self._families) >= _MAX_FAMILIES:
-            return
-        if _PLAUSIBLE[0] <= ratio <= _PLAUSIBLE[1]:
-            self._families[key] = ratio
-            self._families.move_to_end(key, last=False)
-
-
-def _blend(old: float | None, new: float, weight: float) -> float:
-    return new if old is None else old + weight * (new - old)
+        if _LEAST <= ratio <= _MOST:
+            self._families.set_oldest((model, family), ratio)
 
 
 class CounterRatios:

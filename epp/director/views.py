@@ -2,7 +2,7 @@
 
 import enum
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from epp.endpoints.types import Endpoint, EndpointMetrics
@@ -47,6 +47,11 @@ class TierView:
     max_blocks: int | None
     auto_tune: bool
     capacity_blocks: int
+    cut: tuple[int, int | None] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Views with the same `cut` take the same blocks of a prompt."""
+        object.__setattr__(self, "cut", (self.block_bytes, self.max_blocks))
 
 
 def _reported(view: TierView, metrics: EndpointMetrics) -> int | None:

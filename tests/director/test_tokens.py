@@ -50,7 +50,7 @@ def test_families_are_bounded_and_the_oldest_goes_first():
     ratios.learn("n", 600, 100)
 
     assert ratios.bytes_per_token("m", 0) == pytest.approx(3.0)  # the model's
-    assert len(ratios._families) == 8192
+    assert len(ratios.families()) == 8192
 
 
 def test_tokenize_gives_a_start_value_that_requests_overrule():
