@@ -200,7 +200,7 @@ class Claims:
             for answer in group.answers:
                 tokens = int(prompt_tokens + answer * output_tokens)
                 beyond = tokens // engine_block * engine_block - hashed_tokens
-                sizes.append(beyond if beyond > 0 else 0)
+                sizes.append(max(0, beyond))
         return sizes
 
     def _release_counts(self, hold: Hold) -> None:
@@ -223,7 +223,4 @@ def _grouped(views: Iterable[TierView]) -> tuple[_Alike, ...]:
 
 
 def _alike(claimed: Mapping[int, float], learned: Mapping[int, float]) -> bool:
-    for size, worth in claimed.items():
-        if abs(worth - learned[size]) > _TOLERANCE * worth:
-            return False
-    return True
+    return all(abs(worth - learned[size]) <= _TOLERANCE * worth for size, worth in claimed.items())

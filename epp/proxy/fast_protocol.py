@@ -8,7 +8,7 @@ from typing import Any
 from uvicorn.config import Config
 
 from epp.http import Headers
-from epp.proxy.fast_request import FastRequest, FastTurns
+from epp.proxy.fast_request import FastRequest, FastTurns, begin_request
 from epp.proxy.front_state import FrontState
 from epp.proxy.protocol import HttpProtocol, Phase
 from epp.proxy.relay import Relay
@@ -77,7 +77,7 @@ class FastProtocol(HttpProtocol):
             return
         lane = self._lane
         keep_alive = self.parser.should_keep_alive() and not self.server_state.draining
-        request = FastRequest(lane.relay, lane.turns, self, self.scope, keep_alive=keep_alive)  # type: ignore[arg-type]
+        request = begin_request(lane.relay, lane.turns, self, self.scope, keep_alive=keep_alive)  # type: ignore[arg-type]
         self._fast = self.cycle = self._serving = request  # type: ignore[assignment]
 
     def _takes(self, version: str) -> bool:

@@ -10,7 +10,9 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Final, Protocol
 
-from epp.director import EndReason, Target
+import msgspec
+
+from epp.director import EndReason, Exchange, RequestHead, Target
 from epp.errors import EppError, FirstByteTimeoutError, InternalError, RequestTimeoutError, ShuttingDownError
 from epp.http import Headers, ResponseHead, UpstreamFailure
 from epp.http.collected import Collected
@@ -24,13 +26,14 @@ from epp.proxy.intake import BodyHold, too_large
 from epp.proxy.observed import ObservedAnswer
 from epp.proxy.relay import Relay
 from epp.proxy.renaming import RenamingWriter, names_of, with_rewritten_body
+from epp.proxy.surroundings import Surroundings
 from epp.proxy.transport import ClientTransport
 from epp.proxy.turns import Turns
 from epp.proxy.verdict import CUT_EVENT, reason_of_cut
 from epp.proxy.writer import AnswerWriter
 from epp.request import Body
 
-__all__ = ["ClientConnection", "FastRequest", "FastTurns"]
+__all__ = ["ClientConnection", "FastRequest", "FastTurns", "begin_request"]
 
 logger = logging.getLogger("epp.proxy")
 
@@ -71,7 +74,7 @@ class FastTurns:
         self.ending = Turns(FastRequest.tell_end)
 
 
-class FastRequest:
+class FastRequest(msgspec.Struct, eq=False, weakref=True):
     """One request; also what the connection knows as its cycle.
 
     Attributes:
@@ -81,52 +84,40 @@ class FastRequest:
         disconnected: nothing more can be written.
     """
 
-    __slots__ = (
-        "__weakref__", "_answer_head", "_around", "_arrived", "_body", "_body_read", "_connection", "_end",
-        "_ended_at", "_exchange", "_executions", "_hold", "_observed", "_received", "_relay", "_request_id",
-        "_scope", "_stalled_since", "_steps", "_timer", "_trusted", "_turns", "_writer", "disconnected",
-        "keep_alive", "response_complete", "response_started",
-    )  # fmt: skip
+    _relay: Relay
+    _around: Surroundings
+    _turns: FastTurns
+    _connection: ClientConnection
+    _scope: Scope
+    _request_id: bytes
+    _trusted: bool
+    _exchange: Exchange
+    _hold: BodyHold
+    _received: Collected
+    _arrived: float  # time of the loop
+    keep_alive: bool
+    response_started: bool = False
+    response_complete: bool = False
+    disconnected: bool = False
+    _body: Body = b""
+    _steps: Iterator[None] = _NO_STEPS
+    _body_read: bool = False
+    _executions: FastExecutions | None = None
+    _writer: AnswerWriter | RenamingWriter | None = None
+    _answer_head: ResponseHead | None = None
+    _observed: ObservedAnswer | None = None
+    _stalled_since: float | None = None
+    _timer: asyncio.TimerHandle | None = None
+    _end: End | None = None
+    _ended_at: float = 0.0
 
-    def __init__(
-        self,
-        relay: Relay,
-        turns: FastTurns,
-        connection: ClientConnection,
-        scope: Scope,
-        *,
-        keep_alive: bool,
-    ) -> None:
-        self._relay = relay
-        self._turns = turns
-        self._around = around = relay.around
-        self._connection = connection
-        self._scope = scope
-        self.keep_alive = keep_alive
-        self.response_started = self.response_complete = self.disconnected = False
-        arrival = arrival_of(scope, around.new_request_id, around.gate, around.proxies)
-        self._request_id = arrival.request_id
-        self._trusted = arrival.trusted
-        self._exchange = around.director.open(arrival.head, around.now())
-        self._received = Collected()
-        self._body: Body = b""
-        self._steps: Iterator[None] = _NO_STEPS
-        self._body_read = False
-        self._hold = BodyHold(around.budget)
-        self._executions: FastExecutions | None = None
-        self._writer: AnswerWriter | RenamingWriter | None = None
-        self._answer_head: ResponseHead | None = None
-        self._observed: ObservedAnswer | None = None
-        self._stalled_since: float | None = None
-        self._timer: asyncio.TimerHandle | None = None
-        self._end: End | None = None
-        self._ended_at = 0.0
-        self._arrived = connection.loop.time()
-        refusal = arrival.refusal or relay.begin(self)
-        max_bytes = around.settings.max_request_bytes
+    def begin(self, head: RequestHead, refusal: EppError | None) -> None:
+        """The head has come; `refusal` is why the request may not go on."""
+        refusal = refusal or self._relay.begin(self)
+        max_bytes = self._around.settings.max_request_bytes
         if refusal is not None:
             self._fail(refusal)
-        elif int(arrival.head.headers.get("content-length", 0)) > max_bytes:
+        elif int(head.headers.get("content-length", 0)) > max_bytes:
             self._fail(too_large(max_bytes))
 
     # What the client's connection calls.
@@ -376,3 +367,27 @@ class FastRequest:
             response_bytes=observed.size if observed is not None else 0,
             error=end.error,
         )
+
+
+def begin_request(
+    relay: Relay, turns: FastTurns, connection: ClientConnection, scope: Scope, *, keep_alive: bool
+) -> FastRequest:
+    """A request whose head has come; it may have been answered already."""
+    around = relay.around
+    arrival = arrival_of(scope, around.new_request_id, around.gate, around.proxies)
+    request = FastRequest(
+        relay,
+        around,
+        turns,
+        connection,
+        scope,
+        arrival.request_id,
+        arrival.trusted,
+        around.director.open(arrival.head, around.now()),
+        BodyHold(around.budget),
+        Collected(),
+        connection.loop.time(),
+        keep_alive,
+    )
+    request.begin(arrival.head, arrival.refusal)
+    return request

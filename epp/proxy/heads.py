@@ -1,6 +1,9 @@
 """Heads on their way through: from ASGI to the director and the endpoint, from the endpoint to ASGI."""
 
 from collections.abc import Callable
+from functools import lru_cache
+from itertools import chain
+from operator import itemgetter
 from typing import Final
 
 from epp.http import BodyStream, Credentials, Headers, ResponseHead, UpstreamRequest
@@ -23,6 +26,9 @@ __all__ = [
 
 # Statuses without a body, whose content-length would announce one that never comes.
 BODILESS_STATUSES: Final = frozenset({204, 304})
+_KNOWN_HEADS: Final = 256
+
+_name_of = itemgetter(0)
 
 
 def request_id_of(headers: Headers, generate: Callable[[], bytes]) -> bytes:
@@ -32,7 +38,9 @@ def request_id_of(headers: Headers, generate: Callable[[], bytes]) -> bytes:
 
 def texts_of(headers: Headers) -> dict[str, str]:
     """Headers as the director reads them; repeated ones are joined as RFC 9110 section 5.3 allows."""
-    texts = {name.decode("latin-1"): value.decode("latin-1") for name, value in headers}
+    # All at once: neither names nor values hold line ends.
+    names_and_values = b"\n".join(chain.from_iterable(headers)).decode("latin-1").split("\n")
+    texts = dict(zip(names_and_values[::2], names_and_values[1::2], strict=False))
     return texts if len(texts) == len(headers) else _joined(headers)
 
 
@@ -123,8 +131,11 @@ def is_event_stream(head: ResponseHead) -> bool:
 
 def value_of(head: ResponseHead, wanted: bytes) -> str | None:
     """The first value of a header, its name in lower case."""
-    size = len(wanted)
-    for name, value in head.headers:
-        if len(name) == size and name.lower() == wanted:
-            return value.decode("latin-1")
-    return None
+    place = _place(tuple(map(_name_of, head.headers)), wanted)
+    return None if place is None else head.headers[place][1].decode("latin-1")
+
+
+# An endpoint sends the same names with each answer.
+@lru_cache(_KNOWN_HEADS)
+def _place(names: tuple[bytes, ...], wanted: bytes) -> int | None:
+    return next((place for place, name in enumerate(names) if name.lower() == wanted), None)

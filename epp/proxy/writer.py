@@ -10,6 +10,10 @@ from epp.proxy.heads import BODILESS_STATUSES
 __all__ = ["AnswerWriter", "Output"]
 
 _LAST_CHUNK: Final = b"0\r\n\r\n"
+_CLOSE: Final = (b"connection", b"close")
+_CHUNKED: Final = (b"transfer-encoding", b"chunked")
+
+_line_of = b"%b: %b\r\n".__mod__
 
 
 class Output(Protocol):
@@ -36,13 +40,12 @@ class AnswerWriter:
         """
         self._output = output
         self._chunked = b"content-length" not in dict(headers) and status not in BODILESS_STATUSES
-        lines = [b"%b: %b\r\n" % header for header in headers]
         if close:
-            lines.append(b"connection: close\r\n")
+            headers = [*headers, _CLOSE]
         if self._chunked:
-            lines.append(b"transfer-encoding: chunked\r\n")
-        fields = b"".join(lines)
-        if fields.count(b"\n") != len(lines) or fields.count(b"\r") != len(lines):
+            headers = [*headers, _CHUNKED]
+        fields = b"".join(map(_line_of, headers))
+        if fields.count(b"\n") != len(headers) or fields.count(b"\r") != len(headers):
             raise ValueError("a response header holds a line break")
         self._head = STATUS_LINE[status] + fields + b"\r\n"
 
