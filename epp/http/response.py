@@ -31,6 +31,7 @@ class ResponseReader:
     `complete`, `error`, in this order. The outcome does not depend on how the bytes are cut.
 
     Attributes:
+        may_upgrade: the request asked for another protocol.
         head: the final head, None until it is complete and within the limits.
         complete: the whole response came.
         reusable: it is complete, and the connection can carry another request. Not after HEAD: llhttp still
@@ -39,8 +40,8 @@ class ResponseReader:
     """
 
     __slots__ = (
-        "_barren_bytes", "_body", "_came_bytes", "_head_only", "_headers", "_interims", "_limits",
-        "_may_upgrade", "_parser", "_reason", "_take", "complete", "error", "head", "reusable",
+        "_barren_bytes", "_body", "_came_bytes", "_head_only", "_headers", "_interims", "_limits", "_parser",
+        "_reason", "_take", "complete", "error", "head", "may_upgrade", "reusable",
     )  # fmt: skip
 
     def __init__(self, limits: UpstreamSettings) -> None:
@@ -58,7 +59,7 @@ class ResponseReader:
         `upgrade`: the request asked for another protocol.
         """
         self._head_only = head_only
-        self._may_upgrade = upgrade
+        self.may_upgrade = upgrade
         self._interims: tuple[int, ...] = ()  # bytes of the head of each
         self._came_bytes = 0  # up to the end of the piece that ends the head
         self._barren_bytes = 0
@@ -189,7 +190,7 @@ class ResponseReader:
     def _may_come_before(self, status: int, parser: httptools.HttpResponseParser) -> bool:
         """Whether it is the status of an interim response, or of a switch that was asked for."""
         if status == 101:
-            return self._may_upgrade and parser.should_upgrade()
+            return self.may_upgrade and parser.should_upgrade()
         return 100 <= status < 200
 
     def _head_bytes(self) -> int:
