@@ -119,7 +119,8 @@ class Connection(asyncio.Protocol):
 
     def is_open(self) -> bool:
         """The transport can still be written to."""
-        return self._transport is not None and not self._transport.is_closing()
+        transport = self._transport
+        return transport is not None and not transport.is_closing()
 
     def connect_failed(self, kind: ErrorKind, detail: str) -> None:
         """The connection was not made."""
@@ -175,8 +176,10 @@ class Connection(asyncio.Protocol):
         try:
             if not self._head_told and reader.head is not None:
                 self._deliver_head(exchange, reader.head)
+                if self._exchange is not exchange:
+                    return
             body = reader.take_body()
-            if body and self._exchange is exchange:
+            if body:
                 self._body_began = True
                 exchange.sink.on_data(body)
         except Exception as error:  # noqa: BLE001  a fault of the sink must not look like one of the endpoint
