@@ -7,7 +7,7 @@ from typing import Any, Protocol, cast
 
 from epp.http.exchange import Exchange
 from epp.http.response import ResponseReader
-from epp.http.types import BodyStream, ErrorKind, Origin, UpstreamFailure, UpstreamSettings
+from epp.http.types import BodyStream, ErrorKind, Origin, ResponseHead, UpstreamFailure, UpstreamSettings
 from epp.http.upload import Upload
 
 __all__ = ["Connection", "ConnectionOwner", "Exchange", "Timers"]
@@ -16,6 +16,8 @@ _JOIN_BYTES = 16_384  # up to here one joined write is cheaper than two
 _SLICE_BYTES = 262_144  # the most that a transport has to copy of a large body at a time
 _PROBES = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3))  # not all systems have all
 _NOTHING = memoryview(b"")
+
+_Body = bytes | bytearray | BodyStream
 
 
 class Timers(Protocol):
@@ -52,12 +54,17 @@ class Connection(asyncio.Protocol):
     The sink is called last in every step, so that it may send the next request from within its callbacks.
     One timer serves every deadline of every exchange: it fires no later than the earliest deadline could be,
     looks what is due and is armed again, so that neither a chunk nor a request pays for a timer of its own.
+
+    Attributes:
+        origin: where it leads.
+        connecting: the task that makes it.
+        progress_at: when bytes last went or came, or could again; time of the loop.
     """
 
     __slots__ = (
-        "_body", "_body_began", "_closed", "_exchange", "_head", "_head_told", "_owner", "_paused",
-        "_period_s", "_reader", "_settings", "_since", "_timer", "_timers", "_transport", "_unsent",
-        "_upgrade", "_upload", "_write_paused", "connecting", "idle_since", "origin",
+        "_body_began", "_closed", "_exchange", "_head_told", "_owner", "_paused", "_pending", "_period_s",
+        "_reader", "_settings", "_timer", "_timers", "_transport", "_unsent", "_upload", "_write_paused",
+        "connecting", "origin", "progress_at",
     )  # fmt: skip
 
     def __init__(
@@ -65,7 +72,7 @@ class Connection(asyncio.Protocol):
     ) -> None:
         self.origin = origin
         self.connecting: asyncio.Task[None] | None = None
-        self.idle_since = 0.0
+        self.progress_at = 0.0
         self._owner = owner
         self._settings = settings
         self._timers = timers
@@ -75,15 +82,12 @@ class Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._closed = False
         self._exchange: Exchange | None = None
-        self._head = b""
-        self._body: bytes | bytearray | BodyStream = b""
+        self._pending: tuple[bytes, _Body] | None = None  # until it is connected; of an upgrade until the 101
         self._unsent = _NOTHING
         self._upload: Upload | None = None
-        self._upgrade = False
         self._write_paused = False
         self._paused = False
         self._head_told = self._body_began = False
-        self._since = 0.0
 
     # What the pool and the exchange call.
 
@@ -91,7 +95,7 @@ class Connection(asyncio.Protocol):
         self,
         exchange: Exchange,
         head: bytes,
-        body: bytes | bytearray | BodyStream,
+        body: _Body,
         *,
         head_only: bool,
         upgrade: bool = False,
@@ -101,19 +105,22 @@ class Connection(asyncio.Protocol):
         `upgrade`: `body` is a stream that begins with a 101.
         """
         self._exchange = exchange
-        self._upgrade = upgrade
-        exchange.attach(self)
+        exchange.connection = self
         self._reader.begin(head_only=head_only, upgrade=upgrade)
-        self._head, self._body = head, body
         self._head_told = self._body_began = False
         if self._timer is None and self._period_s > 0:
             self._timer = self._timers.call_later(self._period_s, self._on_timer)
-        if self._transport is not None:
-            self._write_request(self._transport, exchange)
+        transport = self._transport
+        if transport is None:
+            self._pending = head, body
+        else:
+            self.progress_at = exchange.started_at
+            self._write_request(transport, exchange, head, body)
 
     def is_open(self) -> bool:
         """The transport can still be written to."""
-        return self._transport is not None and not self._transport.is_closing()
+        transport = self._transport
+        return transport is not None and not transport.is_closing()
 
     def connect_failed(self, kind: ErrorKind, detail: str) -> None:
         """The connection was not made."""
@@ -134,7 +141,7 @@ class Connection(asyncio.Protocol):
     def resume_reading(self) -> None:
         if self._paused:
             self._paused = False
-            self._since = self._timers.time()
+            self._note_progress()
             if self._transport is not None and not self._transport.is_closing():
                 self._transport.resume_reading()
 
@@ -148,13 +155,15 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
         _enable_probes(transport)
-        exchange = self._exchange
-        if exchange is None:
+        exchange, pending = self._exchange, self._pending
+        if exchange is None or pending is None:
             self._transport.abort()
             return
         if self._paused:
             self._transport.pause_reading()
-        self._write_request(self._transport, exchange)
+        self._pending = None
+        self._note_progress()
+        self._write_request(self._transport, exchange, *pending)
 
     def data_received(self, data: bytes) -> None:
         exchange = self._exchange
@@ -163,9 +172,16 @@ class Connection(asyncio.Protocol):
             return
         reader = self._reader
         reader.feed(data)
-        self._since = self._timers.time()
+        self.progress_at = self._timers.time()
         try:
-            self._deliver(exchange)
+            if not self._head_told and reader.head is not None:
+                self._deliver_head(exchange, reader.head)
+                if self._exchange is not exchange:
+                    return
+            body = reader.take_body()
+            if body:
+                self._body_began = True
+                exchange.sink.on_data(body)
         except Exception as error:  # noqa: BLE001  a fault of the sink must not look like one of the endpoint
             self._report(error)
             self._close_and_fail(ErrorKind.ABORTED_AFTER_HEAD, "the receiver failed", exchange)
@@ -211,70 +227,66 @@ class Connection(asyncio.Protocol):
 
     # Writing.
 
-    def _write_request(self, transport: asyncio.Transport, exchange: Exchange) -> None:
+    def _write_request(
+        self, transport: asyncio.Transport, exchange: Exchange, head: bytes, body: _Body
+    ) -> None:
         exchange.written = True
-        self._note_progress()
-        head, body = self._head, self._body
-        self._head = b""
         if not isinstance(body, (bytes, bytearray)):
             transport.write(head)
-            if not self._upgrade:
-                self._begin_upload(transport, body)
-            return
-        self._body = b""
-        if len(body) <= _JOIN_BYTES:
+            if self._reader.may_upgrade:
+                self._pending = b"", body
+            else:
+                self._begin_upload(transport, body, chunked=body.length is None)
+        elif len(body) <= _JOIN_BYTES:
             transport.write(head + body)
-            return
-        transport.write(head)
-        self._unsent = memoryview(body)
-        self._write_body(transport)
+        else:
+            transport.write(head)
+            self._unsent = memoryview(body)
+            self._write_body(transport)
 
     def _write_body(self, transport: asyncio.Transport) -> None:
         while self._unsent and not self._write_paused and not transport.is_closing():
             piece, self._unsent = self._unsent[:_SLICE_BYTES], self._unsent[_SLICE_BYTES:]
             transport.write(piece)
 
-    def _begin_upload(self, transport: asyncio.Transport, body: BodyStream) -> None:
-        chunked = body.length is None and not self._upgrade
+    def _begin_upload(self, transport: asyncio.Transport, body: BodyStream, *, chunked: bool) -> None:
         self._upload = Upload(
             transport, body, self._note_progress, chunked=chunked, paused=self._write_paused
         )
 
     def _note_progress(self) -> None:
-        self._since = self._timers.time()
-
-    def _sent_up(self) -> bool:
-        """Nothing of the request's body is left to send."""
-        return not self._unsent and (self._upload is None or self._upload.complete)
+        self.progress_at = self._timers.time()
 
     # Reading.
 
-    def _deliver(self, exchange: Exchange) -> None:
-        reader = self._reader
-        if not self._head_told and reader.head is not None:
-            self._head_told = True
-            if (
-                reader.upgraded
-                and self._transport is not None
-                and not isinstance(self._body, (bytes, bytearray))
-            ):
-                self._begin_upload(self._transport, self._body)
-            exchange.sink.on_head(reader.head)
-        body = reader.take_body()
-        if body and self._exchange is exchange:
-            self._body_began = True
-            exchange.sink.on_data(body)
+    def _deliver_head(self, exchange: Exchange, head: ResponseHead) -> None:
+        self._head_told = True
+        pending, transport = self._pending, self._transport
+        if pending is not None and transport is not None and self._reader.upgraded:
+            self._begin_upload(transport, cast(BodyStream, pending[1]), chunked=False)
+        exchange.sink.on_head(head)
 
     # Endings. Each drops the exchange first, settles the connection, and calls the sink last.
 
     def _finish(self, exchange: Exchange) -> None:
-        reusable = self._reader.reusable and self._sent_up() and self._is_flushed()
+        upload, transport = self._upload, self._transport
+        reusable = (
+            self._reader.reusable
+            and not self._unsent
+            and (upload is None or upload.complete)
+            and transport is not None
+            and not transport.is_closing()
+            and not transport.get_write_buffer_size()
+        )
         self._drop_exchange()
         if reusable:
             self._owner.on_idle(self)
         else:
             self._close()
-        self._tell(exchange.sink.on_end)
+        try:
+            exchange.sink.on_end()
+        except Exception as error:  # noqa: BLE001  the exchange is over, only the fault is left to report
+            self._report(error)
 
     def _lost(self, exchange: Exchange, detail: str) -> None:
         closed_idle = exchange.reused and not self._reader.started
@@ -290,17 +302,22 @@ class Connection(asyncio.Protocol):
         if exchange is not None:
             self._drop_exchange()
             failure = UpstreamFailure(kind, detail, written=exchange.written)
-            self._tell(lambda: exchange.sink.on_failure(failure))
+            try:
+                exchange.sink.on_failure(failure)
+            except Exception as error:  # noqa: BLE001  as above
+                self._report(error)
 
     def _drop_exchange(self) -> None:
-        if self._exchange is not None:
-            self._exchange.attach(None)
+        exchange = self._exchange
+        if exchange is not None:
+            exchange.connection = None
             self._exchange = None
         if self._upload is not None:
             self._upload.stop()
             self._upload = None
-        self._head = self._body = b""
-        self.resume_reading()
+        self._pending = None
+        if self._paused:
+            self.resume_reading()
 
     def _close(self) -> None:
         self._unsent = _NOTHING
@@ -319,16 +336,6 @@ class Connection(asyncio.Protocol):
             self._timer = None
         self._reader.discard()
         self._owner.on_closed(self)
-
-    def _is_flushed(self) -> bool:
-        transport = self._transport
-        return transport is not None and not transport.is_closing() and not transport.get_write_buffer_size()
-
-    def _tell(self, callback: Callable[[], None]) -> None:
-        try:
-            callback()
-        except Exception as error:  # noqa: BLE001  the exchange is over, only the fault is left to report
-            self._report(error)
 
     def _report(self, error: Exception) -> None:
         message = "the receiver of an upstream response raised"
@@ -359,7 +366,7 @@ class Connection(asyncio.Protocol):
         waits_for_body = self._upload is not None and not self._upload.complete and not self._write_paused
         # Connecting has its own limit; a pause is the client's, and so is a body that does not come.
         if exchange.written and not self._paused and not waits_for_body:
-            limits.append((self._since, *self._silence_limit()))
+            limits.append((self.progress_at, *self._silence_limit()))
         return [(since + s, kind, f"{what} within {s:g} s") for since, s, kind, what in limits if s > 0]
 
     def _silence_limit(self) -> tuple[float, ErrorKind, str]:

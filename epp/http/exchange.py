@@ -2,6 +2,8 @@
 
 from typing import Protocol
 
+import msgspec
+
 from epp.http.types import ResponseSink
 
 __all__ = ["Exchange", "Steered"]
@@ -23,35 +25,37 @@ class Steered(Protocol):
         ...
 
 
-class Exchange:
-    """One request on its connection; the handle that `UpstreamPool.send` returns."""
+class Exchange(msgspec.Struct, eq=False):
+    """One request on its connection; the handle that `UpstreamPool.send` returns.
 
-    __slots__ = ("_connection", "aborted", "reused", "sink", "started_at", "written")
+    Attributes:
+        sink: receives the response.
+        started_at: time of the loop.
+        reused: the connection had served another request.
+        written: a byte of the request may have reached the endpoint.
+        aborted: the sink is not called any more.
+        connection: what the handle steers; None: the exchange is over, the handle does nothing any more.
+    """
 
-    def __init__(self, sink: ResponseSink, started_at: float, *, reused: bool) -> None:
-        self.sink = sink
-        self.started_at = started_at
-        self.reused = reused
-        self.written = False
-        self.aborted = False
-        self._connection: Steered | None = None
-
-    def attach(self, connection: Steered | None) -> None:
-        """Steer `connection` from here on; None: the exchange is over, the handle does nothing any more."""
-        self._connection = connection
+    sink: ResponseSink
+    started_at: float
+    reused: bool
+    written: bool = False
+    aborted: bool = False
+    connection: Steered | None = None
 
     def pause(self) -> None:
         """Stop reading from the endpoint; what has been read is still delivered."""
-        if self._connection is not None:
-            self._connection.pause_reading()
+        if self.connection is not None:
+            self.connection.pause_reading()
 
     def resume(self) -> None:
         """Read again."""
-        if self._connection is not None:
-            self._connection.resume_reading()
+        if self.connection is not None:
+            self.connection.resume_reading()
 
     def abort(self) -> None:
         """Close the connection at once; the sink is not called any more."""
         self.aborted = True
-        if self._connection is not None:
-            self._connection.abort()
+        if self.connection is not None:
+            self.connection.abort()

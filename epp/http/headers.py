@@ -23,6 +23,8 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from itertools import compress
+from operator import itemgetter
 
 from epp.http.types import Headers
 
@@ -50,7 +52,7 @@ _REQUEST_READ = frozenset((b"connection", b"host"))
 _REQUEST_SPECIAL = _HOP_BY_HOP | _FORWARDED | _ROUTING | _REQUEST_OWN
 _RESPONSE_READ = frozenset((b"connection", b"content-length"))
 _RESPONSE_SPECIAL = _HOP_BY_HOP | frozenset((b"date", b"server", b"content-length", b"x-request-id"))
-_KNOWN_NAMES = 512
+_KNOWN_HEADS = 256
 _REQUEST_ID = re.compile(rb"[\x21-\x7e]{1,128}")
 
 
@@ -75,22 +77,25 @@ class Credentials:
         return kept
 
 
-def _rule(
-    read: frozenset[bytes], special: frozenset[bytes], dropped: tuple[bytes, ...], written: bytes
-) -> bytes | None:
-    """What becomes of a header: None, it passes; a name of those that are `read`; or nothing."""
-    name = written.lower()
-    if name in read:
-        return name
-    return b"" if name in special or name.startswith(dropped) else None
+# For each header of a head whether it passes, and where those stand that are read, by name in lower case.
+_Places = tuple[tuple[bool, ...], dict[bytes, tuple[int, ...]]]
+_Rule = Callable[[tuple[bytes, ...]], _Places]
+
+_name_of = itemgetter(0)
 
 
-_Rule = Callable[[bytes], bytes | None]
+def _places(
+    read: frozenset[bytes], special: frozenset[bytes], dropped: tuple[bytes, ...], names: tuple[bytes, ...]
+) -> _Places:
+    lower = [name.lower() for name in names]
+    pass_on = tuple(not (name in special or name.startswith(dropped)) for name in lower)
+    found = {name: tuple(at for at, other in enumerate(lower) if other == name) for name in read}
+    return pass_on, {name: at for name, at in found.items() if at}
 
 
 def _known(read: frozenset[bytes], special: frozenset[bytes], *dropped: bytes) -> _Rule:
-    # Names come from a few peers and repeat with each request.
-    return lru_cache(_KNOWN_NAMES)(partial(_rule, read, special, dropped))
+    # A peer sends the same names in the same order with each message.
+    return lru_cache(_KNOWN_HEADS)(partial(_places, read, special, dropped))
 
 
 _OF_CLIENT = _known(_REQUEST_READ, _REQUEST_SPECIAL, *_UNTRUSTED_PREFIXES)
@@ -98,19 +103,22 @@ _OF_TRUSTED = _known(_REQUEST_READ | _FORWARDED, _REQUEST_SPECIAL, *_ROUTING_PRE
 _OF_ENDPOINT = _known(_RESPONSE_READ, _RESPONSE_SPECIAL, b"x-epp-")
 
 
-def _parted(headers: Headers, rule: _Rule) -> tuple[Headers, dict[bytes, list[bytes]]]:
-    """The headers that pass by `rule`, and the values of those that are read, by name."""
-    kept: Headers = []
-    said: dict[bytes, list[bytes]] = {}
-    for header in headers:
-        name = rule(header[0])
-        if name is None:
-            kept.append(header)
-        elif name:
-            said.setdefault(name, []).append(header[1])
-    if b"connection" in said:
-        kept = _without_listed(kept, said[b"connection"])
-    return kept, said
+def _parted(headers: Headers, rule: _Rule) -> tuple[Headers, dict[bytes, tuple[int, ...]]]:
+    """The headers that pass by `rule`, and where those stand that it reads, by name."""
+    pass_on, read = rule(tuple(map(_name_of, headers)))
+    kept = list(compress(headers, pass_on))
+    if b"connection" in read:
+        listed = _listed(b",".join([headers[at][1] for at in read[b"connection"]]))
+        if listed:
+            kept = [header for header in kept if header[0].lower() not in listed]
+    return kept, read
+
+
+@lru_cache(_KNOWN_HEADS)
+def _listed(connection: bytes) -> frozenset[bytes]:
+    """The headers that `connection` lists: they are for one hop only."""
+    listed = frozenset(token.strip().lower() for token in connection.split(b","))
+    return frozenset() if listed <= {b"keep-alive", b"close"} else listed
 
 
 def request_headers(
@@ -127,17 +135,18 @@ def request_headers(
     `client` is the peer's address without a port, None if it has none; `scheme` is how it connected;
     `trusted`: it is a proxy that is believed whom it forwards for. Without `credentials` the client's pass.
     """
-    kept, said = _parted(headers, _OF_TRUSTED if trusted else _OF_CLIENT)
+    kept, read = _parted(headers, _OF_TRUSTED if trusted else _OF_CLIENT)
     if credentials is not None:
         kept = credentials.replace(kept)
     kept.append((b"x-request-id", request_id))
     if trusted:
+        said = {name: [headers[at][1] for at in places] for name, places in read.items()}
         return kept + _continued(said, client, scheme)
     if client is not None:
         kept.append((b"x-forwarded-for", client))
     kept.append((b"x-forwarded-proto", scheme))
-    if b"host" in said:
-        kept.append((b"x-forwarded-host", said[b"host"][0]))
+    if b"host" in read:
+        kept.append((b"x-forwarded-host", headers[read[b"host"][0]][1]))
     return kept
 
 
@@ -178,9 +187,9 @@ def response_headers(
     `endpoint` becomes `x-epp-endpoint`, None switches it off. `keep_content_length`: the body is sent as it
     came, or there is none (HEAD, 304). `date` and `server` are None when the server below writes its own.
     """
-    kept, said = _parted(headers, _OF_ENDPOINT)
-    if keep_content_length and b"content-length" in said:
-        kept.append((b"content-length", said[b"content-length"][0]))
+    kept, read = _parted(headers, _OF_ENDPOINT)
+    if keep_content_length and b"content-length" in read:
+        kept.append((b"content-length", headers[read[b"content-length"][0]][1]))
     if date is not None:
         kept.append((b"date", date))
     if server is not None:
@@ -207,11 +216,3 @@ def find_request_id(headers: Headers) -> bytes | None:
 def new_request_id() -> bytes:
     """128 random bits in hexadecimal."""
     return os.urandom(16).hex().encode()
-
-
-def _without_listed(kept: Headers, connection: list[bytes]) -> Headers:
-    """Drop what `connection` lists: those headers were for this hop only."""
-    listed = {token.strip().lower() for value in connection for token in value.split(b",")}
-    if listed <= {b"keep-alive", b"close"}:
-        return kept
-    return [header for header in kept if header[0].lower() not in listed]

@@ -87,15 +87,16 @@ class UpstreamPool:
         head = encode_head(request, host.authority)
         now = self._loop.time()
         connection = None if fresh else self._take_idle(host, now)
-        exchange = Exchange(sink, now, reused=connection is not None)
+        exchange = Exchange(sink, now, connection is not None)
         if connection is None:
             refusal = self._refusal(host)
             if refusal:
                 self._loop.call_soon(_refuse, exchange, refusal)
                 return exchange
             connection = self._open(origin, host)
-        head_only = request.method == b"HEAD"
-        connection.start(exchange, head, request.body, head_only=head_only, upgrade=request.upgrade)
+        connection.start(
+            exchange, head, request.body, head_only=request.method == b"HEAD", upgrade=request.upgrade
+        )
         return exchange
 
     def use_tls(self, context: ssl.SSLContext) -> None:
@@ -139,7 +140,6 @@ class UpstreamPool:
         if keep_s <= 0 or connection in self._outdated:
             connection.abort()
             return
-        connection.idle_since = self._loop.time()
         self._hosts[connection.origin].idle[connection] = None
         if self._sweeper is None:
             self._sweeper = self._loop.call_later(keep_s / 2, self._sweep)
@@ -159,9 +159,10 @@ class UpstreamPool:
 
     def _take_idle(self, host: _Host, now: float) -> Connection | None:
         """The idle connection used last; those too old to be trusted are closed on the way."""
-        while host.idle:
-            connection, _ = host.idle.popitem()
-            if connection.is_open() and now - connection.idle_since < self._settings.keep_alive_s:
+        idle = host.idle
+        while idle:
+            connection, _ = idle.popitem()
+            if connection.is_open() and now - connection.progress_at < self._settings.keep_alive_s:
                 self._reused += 1
                 return connection
             connection.abort()
@@ -210,7 +211,7 @@ class UpstreamPool:
         self._sweeper = None
         horizon = self._loop.time() - self._settings.keep_alive_s
         for host in self._hosts.values():
-            expired = [c for c in host.idle if c.idle_since <= horizon]
+            expired = [c for c in host.idle if c.progress_at <= horizon]
             for connection in expired:
                 del host.idle[connection]
                 connection.abort()

@@ -4,6 +4,7 @@ from epp.http.types import UpstreamRequest
 
 __all__ = ["encode_head"]
 
+_header_line = b"%b: %b\r\n".__mod__
 _BODILESS_METHODS = frozenset((b"GET", b"HEAD", b"DELETE", b"OPTIONS", b"TRACE"))
 
 
@@ -15,19 +16,19 @@ def encode_head(request: UpstreamRequest, authority: bytes) -> bytes:
     Raises:
         ValueError: method, target or a header would break the framing.
     """
-    lines = [b"%b %b HTTP/1.1\r\nhost: %b" % (request.method, request.target, authority)]
-    lines += [b"%b: %b" % header for header in request.headers]
-    body = request.body
-    length = len(body) if isinstance(body, (bytes, bytearray)) else body.length
+    method, target, headers, body = request.method, request.target, request.headers, request.body
     if request.upgrade:
-        length = 0
+        length: int | None = 0
+    else:
+        length = len(body) if isinstance(body, (bytes, bytearray)) else body.length
     if length is None:
-        lines.append(b"transfer-encoding: chunked")
-    elif length or request.method not in _BODILESS_METHODS:
-        lines.append(b"content-length: %d" % length)
-    lines.append(b"\r\n")
-    head = b"\r\n".join(lines)
-    line_ends = len(lines) + 1
-    if head.count(b"\n") != line_ends or head.count(b"\r") != line_ends or b" " in request.target:
+        framing, line_ends = b"transfer-encoding: chunked\r\n", len(headers) + 4
+    elif length or method not in _BODILESS_METHODS:
+        framing, line_ends = b"content-length: %d\r\n" % length, len(headers) + 4
+    else:
+        framing, line_ends = b"", len(headers) + 3
+    lines = b"".join(map(_header_line, headers))
+    head = b"%b %b HTTP/1.1\r\nhost: %b\r\n%b%b\r\n" % (method, target, authority, lines, framing)
+    if head.count(b"\n") != line_ends or head.count(b"\r") != line_ends or b" " in target:
         raise ValueError("a request target or header holds a line break or the target a space")
     return head

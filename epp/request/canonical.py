@@ -17,7 +17,7 @@ wrote it. Two prompts of the same bytes are the same prompt, but for collisions 
 """
 
 from collections.abc import Generator
-from typing import Final, cast
+from typing import Final
 
 import msgspec
 import xxhash
@@ -101,6 +101,10 @@ class PromptBytes:
         """A string content, or one part of text: the same to a chat template."""
         self._chunks += (text.encode(), _TEXT)
 
+    def spoken(self, role: str, text: str) -> None:
+        """A message of a string content alone."""
+        self._chunks += (role.encode(), _ROLE, text.encode(), _TEXT)
+
     def text_json(self, raw: memoryview) -> None:
         """The same, of which the JSON string is given."""
         self._chunks += (self._string(raw), _TEXT)
@@ -155,7 +159,7 @@ class PromptBytes:
 
     def finish(self) -> bytes:
         """The prompt, in one step."""
-        return b"".join(cast("list[bytes]", self._chunks))
+        return b"".join(self._chunks)  # type: ignore[arg-type]  # no JSON is longer than a step
 
     def finish_steps(self) -> Generator[None, None, bytearray]:
         """The prompt, which grows in place: to join it at the end would be a long step."""

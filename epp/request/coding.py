@@ -21,6 +21,8 @@ _STEP_BYTES: Final = 1 << 20  # between which others have their turn
 
 def decode_body(content_encoding: str | None, body: Body, limit_bytes: int) -> Body:
     """`decode_steps` at once."""
+    if content_encoding is None and len(body) <= limit_bytes:
+        return body
     return result_of(decode_steps(content_encoding, body, limit_bytes))
 
 

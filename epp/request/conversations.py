@@ -1,5 +1,6 @@
 """Prompts of the chat APIs: template arguments, then messages."""
 
+from operator import attrgetter
 from typing import Final
 
 import msgspec
@@ -24,6 +25,8 @@ MAX_CONVERSATIONS: Final = 1024
 _BILLING_HEADER: Final = "x-anthropic-billing-header"
 """A system text that Claude Code sends with another hash in each request; vLLM drops it from the prompt."""
 
+_arguments_of = attrgetter(*_ARGUMENTS)
+_members_of = attrgetter(*_BEFORE_CONTENT, "tool_calls")
 _decode_message = msgspec.json.Decoder(Message).decode
 _decode_part = msgspec.json.Decoder(Part).decode
 
@@ -84,21 +87,27 @@ def _conversation(body: TemplateBody, messages: list[Message]) -> tuple[Prompt, 
 def begin_prompt(body: TemplateBody, step_bytes: int = LARGE_BYTES) -> PromptBytes:
     """The arguments of the template stand first."""
     out = PromptBytes(step_bytes)
-    for name in _ARGUMENTS:
-        out.value(name, getattr(body, name))
+    arguments = _arguments_of(body)
+    if any(arguments):
+        for name, value in zip(_ARGUMENTS, arguments, strict=True):
+            out.value(name, value)
     return out
 
 
 def write_message(out: PromptBytes, message: Message) -> None:
     """Role, named members, content, calls of tools."""
-    out.role(message.role or "")
+    role, content = message.role or "", message.content
+    if isinstance(content, str) and not any(_members_of(message)):
+        out.spoken(role, content)
+        return
+    out.role(role)
     if message.name or message.tool_call_id or message.reasoning or message.reasoning_content:
         for name in _BEFORE_CONTENT:
             out.value(name, getattr(message, name))
-    if isinstance(message.content, str):
-        out.text(message.content)
-    elif message.content:
-        write_parts(out, message.content)
+    if isinstance(content, str):
+        out.text(content)
+    elif content:
+        write_parts(out, content)
     if message.tool_calls:
         out.value("tool_calls", message.tool_calls)
 

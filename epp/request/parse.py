@@ -29,6 +29,8 @@ _MANY_OBJECTS: Final = 1000
 _MANY_COMMAS: Final = 16_000  # of token ids: a megabyte of text has fewer
 _MAX_ELEMENTS: Final = 1_000_000  # of lists and objects: this bounds the memory of what is decoded
 
+_TRUE: Final = msgspec.Raw(b"true")
+
 _decode_envelope = msgspec.json.Decoder(Envelope).decode
 
 
@@ -48,7 +50,8 @@ def parse_request(api: Api, body: Body) -> InferenceRequest:
         return InferenceRequest(api, None, "", (), stream=False, body_bytes=len(body))
     if len(body) > LARGE_BYTES:
         return result_of(parse_steps(api, body))
-    _refuse_impossible_bytes(body)
+    if not body.isascii():
+        _refuse_impossible_bytes(body)
     try:
         decoded, prompts = _read(reader, body.removeprefix(_BOM))
         return _request(api, decoded, prompts, len(body))
@@ -118,17 +121,14 @@ def _read(reader: Reader, body: Body) -> tuple[Envelope, tuple[Prompt, ...]]:
 
 
 def _read_strictly(reader: Reader, body: Body) -> tuple[Envelope, tuple[Prompt, ...]]:
-    decoded, shown = _decode(reader, body)
-    return decoded, reader.prompts(decoded) if shown else ()
-
-
-def _decode(reader: Reader, body: Body) -> tuple[Envelope, bool]:
-    """The fields that matter, and whether the prompts among them can be shown."""
+    """The fields that matter, and the prompts among them if they can be shown."""
     try:
         decoded = reader.decode(body)
     except msgspec.ValidationError:
-        return _decode_envelope(body), False
-    return decoded, bytes(decoded.truncate_prompt_tokens) in _NOT_GIVEN
+        return _decode_envelope(body), ()
+    if decoded.truncate_prompt_tokens and bytes(decoded.truncate_prompt_tokens) != b"null":
+        return decoded, ()
+    return decoded, reader.prompts(decoded)
 
 
 def _without_lone_surrogates(body: Body) -> bytes:
@@ -137,18 +137,19 @@ def _without_lone_surrogates(body: Body) -> bytes:
 
 
 def _request(api: Api, envelope: Envelope, prompts: tuple[Prompt, ...], body_bytes: int) -> InferenceRequest:
-    limits = (envelope.max_completion_tokens, envelope.max_tokens, envelope.max_output_tokens)
-    max_output = next((tokens for limit in limits if (tokens := _positive_int(limit))), None)
+    salt, previous = envelope.cache_salt, envelope.previous_response_id
     return InferenceRequest(
-        api=api,
-        model=checked_model(envelope.model),
-        salt=_text(bytes(envelope.cache_salt)),
-        prompts=prompts,
-        stream=_is_true(envelope.stream),
-        body_bytes=body_bytes,
-        max_output_tokens=max_output,
-        replay_safe=not (_is_true(envelope.store) or _is_true(envelope.background)),
-        stored_response=_response_id(bytes(envelope.previous_response_id)),
+        api,
+        checked_model(envelope.model),
+        _text(bytes(salt)) if salt else "",
+        prompts,
+        envelope.stream == _TRUE,
+        body_bytes,
+        _positive_int(envelope.max_completion_tokens)
+        or _positive_int(envelope.max_tokens)
+        or _positive_int(envelope.max_output_tokens),
+        _TRUE not in (envelope.store, envelope.background),
+        _response_id(bytes(previous)) if previous else None,
     )
 
 
@@ -169,11 +170,9 @@ def _response_id(raw: bytes) -> str | None:
     return response_id if 0 < len(response_id) <= _MAX_ID_CHARACTERS else None
 
 
-def _is_true(raw: msgspec.Raw) -> bool:
-    return bytes(raw) == b"true"
-
-
 def _positive_int(raw: msgspec.Raw) -> int | None:
+    if not raw:
+        return None
     digits = bytes(raw)
     if not digits.isdigit() or len(digits) > 18:
         return None
@@ -182,15 +181,13 @@ def _positive_int(raw: msgspec.Raw) -> int | None:
 
 def _text(raw: bytes) -> str:
     """A string's text, nothing for null; any other JSON stands for itself, so that it is still told apart."""
-    if raw in {b"", b"null"}:
+    if raw == b"null":
         return ""
     return (string_bytes(raw) if raw.startswith(b'"') else raw).decode(errors="backslashreplace")
 
 
 def _refuse_impossible_bytes(body: Body) -> None:
     """Refuse the bytes that end fields in a prompt; other broken UTF-8 shows where a string is read."""
-    if body.isascii():
-        return
     for value in NEVER_IN_UTF8:
         if value in body:
             raise BadRequestError(f"The body is not valid UTF-8 (byte {body.index(value)})")

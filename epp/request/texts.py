@@ -63,13 +63,19 @@ def pairs_prompts(body: PairsBody) -> tuple[Prompt, ...]:
 
 
 def _texts(body: Envelope, texts: Texts) -> tuple[Prompt, ...]:
-    out = PromptBytes()
-    out.value("add_special_tokens", body.add_special_tokens)
-    arguments = out.finish()
+    arguments = _arguments(body) if body.add_special_tokens else b""
+    if isinstance(texts, str):
+        return (Prompt(arguments + texts.encode()),) if texts else ()
     try:
         return tuple(_prompt(arguments, item) for item in _elements(texts)[:MAX_PROMPTS] if item)
     except TypeError:  # ids beside texts or beside lists of ids: no documented form
         return ()
+
+
+def _arguments(body: Envelope) -> bytes:
+    out = PromptBytes()
+    out.value("add_special_tokens", body.add_special_tokens)
+    return out.finish()
 
 
 def _prompt(arguments: bytes, item: str | list[int]) -> Prompt:
@@ -83,9 +89,9 @@ def ids_prompt(ids: Sequence[int]) -> Prompt:
     return Prompt(array("I", ids).tobytes(), token_ids=True)
 
 
-def _elements(texts: Texts) -> list[Any]:
-    """One text, or one list of ids, is one prompt."""
-    if isinstance(texts, str) or (texts and isinstance(texts[0], int)):
+def _elements(texts: list[Any] | None) -> list[Any]:
+    """A list of ids is one prompt."""
+    if texts and isinstance(texts[0], int):
         return [texts]
     return texts or []
 

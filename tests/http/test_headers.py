@@ -105,6 +105,20 @@ def test_host_of_the_client_becomes_x_forwarded_host():
     assert to_endpoint((b"Host", b"public.example")) == [*OWN, (b"x-forwarded-host", b"public.example")]
 
 
+def test_values_are_those_of_the_head_whatever_one_of_the_same_names_said():
+    first = to_endpoint((b"Host", b"one.example"), (b"Connection", b"x-a"), (b"x-a", b"1"))
+    second = to_endpoint((b"Host", b"two.example"), (b"Connection", b"close"), (b"x-a", b"2"))
+
+    assert first == [*OWN, (b"x-forwarded-host", b"one.example")]
+    assert second == [(b"x-a", b"2"), *OWN, (b"x-forwarded-host", b"two.example")]
+
+
+def test_the_first_host_counts():
+    headers = to_endpoint((b"Host", b"one.example"), (b"host", b"two.example"))
+
+    assert headers == [*OWN, (b"x-forwarded-host", b"one.example")]
+
+
 FORWARDED = [
     (b"host", b"inner.example"),
     (b"X-Forwarded-For", b"198.51.100.1"),

@@ -254,6 +254,22 @@ def test_head_is_limited_in_bytes_and_in_headers(limits, fits):
     assert {(o.head is not None, o.complete, o.failed) for o in outcomes} == {(fits, fits, not fits)}
 
 
+@pytest.mark.parametrize(
+    ("transcript", "size"),
+    [
+        (OK + b"A:\r\n" * 30 + b"Content-Length: 0\r\n\r\n", 188),
+        (b"HTTP/1.1 100 Continue\r\n\r\n" * 2 + OK + b"Content-Length: 0\r\n\r\n", 88),
+    ],
+)
+@pytest.mark.parametrize("room", [0, -1])
+def test_a_head_counts_as_its_names_values_and_line_ends_and_so_do_interim_ones(transcript, size, room):
+    limits = UpstreamSettings(max_head_bytes=size + room)
+
+    outcomes = [read(pieces, limits=limits) for pieces in every_cut(transcript)]
+
+    assert {(o.complete, o.failed) for o in outcomes} == {(room == 0, room != 0)}
+
+
 def test_head_that_never_ends_is_refused_at_the_limit():
     reader = ResponseReader(UpstreamSettings(max_head_bytes=100))
     reader.feed(b"HTTP/1.1 200 OK\r\nX: ")

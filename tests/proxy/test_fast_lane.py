@@ -151,7 +151,7 @@ async def test_an_answer_waits_for_a_client_that_still_has_the_last_one_to_read(
         await endpoint.send(SSE_HEAD + chunk(b"1"))
         await client.read_head()
         [request] = s.relay._active
-        assert request._executions._upstream._connection._paused
+        assert request._executions._upstream.connection._paused
         connection.resume_writing()
         await endpoint.send(LAST_CHUNK)
         assert (await s.director.ended()).reason == "complete"
