@@ -16,11 +16,11 @@ def _collector():
     gc.unfreeze()
 
 
-def test_what_was_built_before_is_not_looked_at_again_and_the_young_less_often():
+def test_what_was_built_before_is_not_looked_at_again_and_few_are_at_a_time():
     built = [[]]
 
     calm_collector()
 
     assert gc.get_freeze_count() > 0
     assert not any(thing is built for thing in gc.get_objects())
-    assert gc.get_threshold()[:2] == (5_000, 20)
+    assert gc.get_threshold() == (5_000, 2, 1_000)
