@@ -95,7 +95,7 @@ class Observers:
         self._register(core)
 
     def _register(self, core: Core) -> None:
-        watchers: dict[str, Callable[[RequestRecord], None]] = {
+        watchers: dict[str, Callable[[Iterator[RequestRecord]], None]] = {
             "metrics": self.metrics.observe,
             "decisions": self.decisions.observe,
         }

@@ -1,7 +1,7 @@
 """The access log: one line a request, with its receipt in short."""
 
 from bisect import bisect_left
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 import msgspec
@@ -74,11 +74,11 @@ class AccessLine(msgspec.Struct, omit_defaults=True, kw_only=True):
 
 
 class AccessLog:
-    """Renders records into lines for `write`, which must not block."""
+    """Renders records into lines for `write`, which puts their ends to them and must not block."""
 
     def __init__(
         self,
-        write: Callable[[bytes], None],
+        write: Callable[[list[bytes]], None],
         wall: Callable[[], float],
         *,
         human: bool = False,
@@ -86,22 +86,24 @@ class AccessLog:
     ) -> None:
         self._write = write
         self._wall = wall
-        self._human = human
+        self._rendered = _human_bytes if human else msgspec.json.Encoder().encode
         self._prefix = prefix
         self._timestamps = Timestamps()
-        self._encode = msgspec.json.Encoder().encode
 
-    def observe(self, record: RequestRecord) -> None:
-        """Write the line of a request that has ended."""
-        wall = self._wall()
-        line = access_line(record, self._timestamps.iso_utc(wall))
-        if self._prefix:
-            line.arrival = round(wall - (record.ended_at - record.arrived), 3)
-            line.chain = tuple([f"{value:016x}" for value in record.chain])
-        if self._human:
-            self._write(human_line(line).encode())
-        else:
-            self._write(self._encode(line) + b"\n")
+    def observe(self, records: Iterable[RequestRecord]) -> None:
+        """Write the lines of requests that have ended."""
+        wall, rendered, lines = self._wall(), self._rendered, []
+        ts = self._timestamps.iso_utc(wall)
+        try:
+            for record in records:
+                line = access_line(record, ts)
+                if self._prefix:
+                    line.arrival = round(wall - (record.ended_at - record.arrived), 3)
+                    line.chain = tuple([f"{value:016x}" for value in record.chain])
+                lines.append(rendered(line))
+        finally:  # one that cannot be rendered costs no other its line
+            if lines:
+                self._write(lines)
 
 
 def access_line(record: RequestRecord, ts: str) -> AccessLine:
@@ -187,8 +189,12 @@ def _clean(name: str) -> str:
     return name[:_LONGEST].encode("unicode_escape").decode("ascii")
 
 
+def _human_bytes(line: AccessLine) -> bytes:
+    return human_line(line).encode()
+
+
 def human_line(line: AccessLine) -> str:
-    """The same for people, its end included."""
+    """The same for people."""
     words = [
         line.ts[11:-1],
         str(line.status or "-"),
@@ -213,7 +219,7 @@ def human_line(line: AccessLine) -> str:
             chain=len(line.chain) or None,
         ),
     ]
-    return " ".join([word for word in words if word]) + "\n"
+    return " ".join([word for word in words if word])
 
 
 def _named(**values: str | float | None) -> list[str]:
