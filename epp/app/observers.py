@@ -102,6 +102,7 @@ class Observers:
         if self._settings.access_log.enabled:
             watchers["access_log"] = self._access_log.observe
         self._records = Turns(guarded(watchers, self._observer_failed))
+        core.director.tells_chains = self._settings.access_log.prefix
         core.director.observers.append(self._records.add)
 
     def start(self) -> None:

@@ -7,8 +7,8 @@ from typing import Final
 import msgspec
 
 from epp.director.record import RequestRecord
-from epp.endpoints.types import Endpoint
 from epp.observability.timestamps import Timestamps
+from epp.response import Usage
 from epp.scheduling.columns import SegmentColumn
 from epp.scheduling.contracts import ProfileResult
 
@@ -16,6 +16,7 @@ __all__ = ["AccessLine", "AccessLog", "access_line", "human_line"]
 
 _ANYBODY: Final = "default-flow"  # the fairness id of requests that name none
 _LONGEST: Final = 256  # characters of a name that a client chose
+_NO_USAGE: Final = Usage()
 
 
 class AccessLine(msgspec.Struct, omit_defaults=True, kw_only=True):
@@ -108,12 +109,13 @@ class AccessLog:
 
 def access_line(record: RequestRecord, ts: str) -> AccessLine:
     """What the log says of a request; `ts` is its end as text."""
-    arrived, first = record.arrived, record.first_byte_at
+    arrived, first, decision_s = record.arrived, record.first_byte_at, record.decision_s
+    path, model, usage = record.path, record.model, record.usage or _NO_USAGE
     line = AccessLine(
         ts=ts,
         request_id=record.request_id,
         method=record.method,
-        path=_clean(record.path),
+        path=path if len(path) <= _LONGEST and path.isprintable() else _clean(path),
         reason=record.reason,
         ms=round((record.ended_at - arrived) * 1000, 3),
         client=record.client,
@@ -121,65 +123,59 @@ def access_line(record: RequestRecord, ts: str) -> AccessLine:
         status=record.status,
         error=record.error,
         dropped=record.dropped,
-        model=record.model and _clean(record.model),
+        model=model if not model or (len(model) <= _LONGEST and model.isprintable()) else _clean(model),
         adapter=record.adapter,
         priority=record.priority,
         fairness_id=None if record.fairness_id == _ANYBODY else _clean(record.fairness_id),
         endpoint=record.endpoint,
         attempts=record.attempts,
+        retries=record.retries,
         ejected=record.ejected,
         stream=record.stream,
         request_bytes=record.request_bytes,
         response_bytes=record.response_bytes,
         first_byte_ms=None if first is None else round((first - arrived) * 1000, 3),
         prepare_us=int(record.prepare_s * 1e6),
-        decision_us=None if record.decision_s is None else int(record.decision_s * 1e6),
+        decision_us=None if decision_s is None else int(decision_s * 1e6),
         prompt_tokens_estimated=record.prompt_tokens_estimated,
         predicted_gpu=record.predicted_gpu_tokens,
         predicted_cpu=record.predicted_cpu_tokens,
+        prompt_tokens=usage.prompt_tokens,
+        completion_tokens=usage.completion_tokens,
+        cached_tokens=usage.cached_tokens,
     )
-    if record.target_model != record.model:
+    if record.target_model != model:
         line.target_model = _clean(record.target_model) or None
-    if record.retries:
-        line.retries = record.retries
-    usage = record.usage
-    if usage is not None:
-        line.prompt_tokens = usage.prompt_tokens
-        line.completion_tokens = usage.completion_tokens
-        line.cached_tokens = usage.cached_tokens
     if record.decision is not None:
         _add_receipt(line, record.decision.primary, record.slot)
     return line
 
 
 def _add_receipt(line: AccessLine, result: ProfileResult, slot: int | None) -> None:
-    line.candidates = len(result.candidates)
-    place = None if slot is None else _place(result.candidates, slot)
-    if slot is None or place is None:
+    candidates = result.candidates
+    line.candidates = count = len(candidates)
+    if slot is None or not count:
         return
+    # Candidates are in the order of slots, mostly without gaps.
+    place = slot - candidates[0].slot
+    if place >= count or candidates[place].slot != slot:
+        place = bisect_left(candidates, slot, key=lambda endpoint: endpoint.slot)
+        if place == count or candidates[place].slot != slot:
+            return
     line.total = round(result.totals[place], 4)
     line.scores = scores = {}
+    bit = 1 << slot
     for column in result.columns:
         values = column.scores
-        score = _at(values, slot) if type(values) is SegmentColumn else values[place]
+        if type(values) is SegmentColumn:  # one number, without making all of them
+            score = values.base
+            for mask, value in values.segments:
+                if mask & bit:
+                    score = value
+                    break
+        else:
+            score = values[place]
         scores[column.scorer] = round(score, 4)
-
-
-def _place(candidates: tuple[Endpoint, ...], slot: int) -> int | None:
-    """Where the endpoint of `slot` stands; candidates are in the order of slots, mostly without gaps."""
-    place = slot - candidates[0].slot if candidates else 0
-    if 0 <= place < len(candidates) and candidates[place].slot == slot:
-        return place
-    place = bisect_left(candidates, slot, key=lambda endpoint: endpoint.slot)
-    return place if place < len(candidates) and candidates[place].slot == slot else None
-
-
-def _at(column: SegmentColumn, slot: int) -> float:
-    """One number, without making all of them."""
-    for mask, value in column.segments:
-        if mask >> slot & 1:
-            return value
-    return column.base
 
 
 def _clean(name: str) -> str:

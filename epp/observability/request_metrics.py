@@ -78,6 +78,7 @@ class RequestMetrics:
         self._models = models
         self._fairness = fairness
         self._views: dict[ViewLabels, _ViewSeries] = {}
+        self._hits: list[tuple[str, Callable[[tuple[int, int]], None]]] = []  # of each view by its name
         self._flows: dict[FlowKey, FlowSeries] = {}
         self._groups: dict[Kind, Group] = {}  # by labels instead of names
         self._known: dict[Kind, Group] = {}  # by names
@@ -90,6 +91,7 @@ class RequestMetrics:
     def use_views(self, views: Iterable[ViewLabels]) -> None:
         """Count hits of these views from here on; those that are as before go on counting."""
         self._views = {view: self._views.get(view) or _ViewSeries() for view in views}
+        self._hits = [(view.plugin_name, series.hits.append) for view, series in self._views.items()]
 
     def flow_key(self, model: str, target: str, fairness_id: str, priority: int) -> FlowKey:
         """Label values of a request, capped; a name that is missing is taken from the other."""
@@ -104,6 +106,7 @@ class RequestMetrics:
     def observe(self, records: Iterable[RequestRecord]) -> None:
         """Take requests that have ended; they are counted when there are many, and for a page."""
         uncounted, known, endpoints = self._uncounted, self._known, self._endpoints
+        in_pool = self._pool().by_address.get
         if len(uncounted) >= _TOGETHER:
             self._count()
         for record in records:
@@ -147,7 +150,9 @@ class RequestMetrics:
                 for failure in record.retries[: max(0, record.attempts - 1)]:
                     self._retries[failure] = self._retries.get(failure, 0) + 1
             if address is not None and group.served and record.decision is not None:
-                self._observe_matches(address, record.decision.cycle.matches)
+                there = in_pool(address)
+                if there is not None:
+                    self._observe_matches(there.slot, record.decision.cycle.matches)
 
     def _count(self) -> None:
         """Count what was put down."""
@@ -188,15 +193,11 @@ class RequestMetrics:
         for address in [a for a in self._endpoints if a not in pool.by_address]:
             del self._endpoints[address]
 
-    def _observe_matches(self, address: str, matches: Mapping[str, PrefixMatch]) -> None:
-        there = self._pool().by_address.get(address)
-        if there is None:
-            return
-        slot = there.slot
-        for view, series in self._views.items():
-            match = matches.get(view.plugin_name)
+    def _observe_matches(self, slot: int, matches: Mapping[str, PrefixMatch]) -> None:
+        for name, add_hit in self._hits:
+            match = matches.get(name)
             if match is not None and match.total_blocks:
-                series.hits.append((match.blocks(slot), match.total_blocks))
+                add_hit((match.blocks(slot), match.total_blocks))
 
     def families(self, pool: Pool) -> Iterator[tuple[Family, list[Sample]]]:
         """All families with their values, each as of the moment that it is asked for."""
