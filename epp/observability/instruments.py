@@ -6,10 +6,9 @@ twenty of them.
 """
 
 import math
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import repeat
 from typing import Final, Literal
 
 __all__ = ["OTHER", "Family", "Histogram", "LabelCap", "Twin", "twin"]
@@ -33,9 +32,13 @@ class Histogram:
 
     def observe(self, values: Sequence[float]) -> None:
         """Count values; many at once cost a fifth. A bound belongs to its bucket."""
-        counts, places = self.counts, list(map(bisect_left, repeat(self.bounds), values))
-        for place in set(places):
-            counts[place] += places.count(place)
+        counts, bounds, done = self.counts, self.bounds, 0
+        ordered = sorted(values)
+        while done < len(ordered):  # a bucket at a time
+            place = bisect_left(bounds, ordered[done])
+            up_to = bisect_right(ordered, bounds[place], done) if place < len(bounds) else len(ordered)
+            counts[place] += up_to - done
+            done = up_to
         self.sum = sum(values, self.sum)
 
     def coarser(self, bounds: tuple[float, ...]) -> "Histogram":

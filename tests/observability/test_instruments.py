@@ -16,6 +16,25 @@ def test_a_bound_belongs_to_its_bucket_and_what_is_above_to_the_last():
     assert histogram.sum == 14.0
 
 
+@given(st.lists(st.floats(0.0, 10.0) | st.sampled_from([1.0, 2.0, 5.0, float("inf")])))
+def test_values_are_counted_together_as_they_are_one_by_one(values):
+    together, alone = Histogram((1.0, 2.0, 5.0)), Histogram((1.0, 2.0, 5.0))
+    together.observe(values)
+    for value in values:
+        alone.observe([value])
+
+    assert together.counts == alone.counts
+    assert sum(together.counts) == len(values)
+
+
+def test_what_is_not_a_number_is_counted_once():
+    histogram = Histogram((1.0, 2.0))
+
+    histogram.observe([float("nan"), 1.5, float("nan")])
+
+    assert sum(histogram.counts) == 3
+
+
 def test_merging_leaves_both_as_they_were():
     left, right = Histogram((1.0,)), Histogram((1.0,))
     left.observe([0.5])
