@@ -93,12 +93,12 @@ class AccessLog:
 
     def observe(self, records: Iterable[RequestRecord]) -> None:
         """Write the lines of requests that have ended."""
-        wall, rendered, lines = self._wall(), self._rendered, []
+        wall, rendered, prefix, lines = self._wall(), self._rendered, self._prefix, []
         ts = self._timestamps.iso_utc(wall)
         try:
             for record in records:
                 line = access_line(record, ts)
-                if self._prefix:
+                if prefix:
                     line.arrival = round(wall - (record.ended_at - record.arrived), 3)
                     line.chain = tuple([f"{value:016x}" for value in record.chain])
                 lines.append(rendered(line))
