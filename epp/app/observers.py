@@ -95,13 +95,14 @@ class Observers:
         self._register(core)
 
     def _register(self, core: Core) -> None:
-        watchers: dict[str, Callable[[RequestRecord], None]] = {
+        watchers: dict[str, Callable[[Iterator[RequestRecord]], None]] = {
             "metrics": self.metrics.observe,
             "decisions": self.decisions.observe,
         }
         if self._settings.access_log.enabled:
             watchers["access_log"] = self._access_log.observe
         self._records = Turns(guarded(watchers, self._observer_failed))
+        core.director.tells_chains = self._settings.access_log.prefix
         core.director.observers.append(self._records.add)
 
     def start(self) -> None:

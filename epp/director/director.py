@@ -79,6 +79,7 @@ class Director:
         self.running = RunningRequests()
         self._stored = StoredResponses()
         self.unobserved = Unobserved(state.ledger, self._release)
+        self.tells_chains = False  # in records: set it where an observer wants the hashes of prompts
 
     def adopt(self, state: State) -> None:
         """Decide from `state` from the next request on; those under way keep the one they began with."""
@@ -351,7 +352,8 @@ class Director:
             self.unobserved.learn(exchange, now)
             exchange.hold.confirmed |= reason is EndReason.UNOBSERVED  # most requests succeed
         self._release(exchange, now, usage)
-        self._tell(record_of(exchange, reason, now, usage=usage, response_bytes=response_bytes, error=error))
+        chains = self.tells_chains
+        self._tell(record_of(exchange, reason, now, usage, response_bytes, error, with_chain=chains))
 
     def on_unobserved(self, exchange: Exchange, now: float) -> None:
         """Nobody will say how it ends: tell observers now, release it when it is estimated to be over."""
@@ -364,7 +366,8 @@ class Director:
             if exchange.status is None:
                 exchange.hold.confirmed = True  # most requests succeed
             self.unobserved.add(exchange, exchange.hold, now)
-        self._tell(record_of(exchange, EndReason.UNOBSERVED, now, usage=None, response_bytes=0, error=None))
+        chains = self.tells_chains
+        self._tell(record_of(exchange, EndReason.UNOBSERVED, now, None, 0, None, with_chain=chains))
 
     def _tell(self, record: RequestRecord) -> None:
         for observer in self.observers:

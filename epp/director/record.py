@@ -56,7 +56,7 @@ class RequestRecord(msgspec.Struct, frozen=True, eq=False, kw_only=True):
         predicted_cpu_tokens: what only its CPU tier was predicted to serve, beyond the GPU tier's hit; None
             without such a view.
         usage: what the endpoint reported; None when it reported nothing.
-        chain: hash of the first prompt's prefix at each full 512 tokens.
+        chain: hash of the first prompt's prefix at each full 512 tokens, if the director is to tell it.
         decision: the last decision; None when it came to none.
         ruled_out: endpoints that were no candidates of it, and why.
         views: the views of the index that it was decided with.

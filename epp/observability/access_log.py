@@ -1,14 +1,14 @@
 """The access log: one line a request, with its receipt in short."""
 
 from bisect import bisect_left
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 import msgspec
 
 from epp.director.record import RequestRecord
-from epp.endpoints.types import Endpoint
 from epp.observability.timestamps import Timestamps
+from epp.response import Usage
 from epp.scheduling.columns import SegmentColumn
 from epp.scheduling.contracts import ProfileResult
 
@@ -16,6 +16,7 @@ __all__ = ["AccessLine", "AccessLog", "access_line", "human_line"]
 
 _ANYBODY: Final = "default-flow"  # the fairness id of requests that name none
 _LONGEST: Final = 256  # characters of a name that a client chose
+_NO_USAGE: Final = Usage()
 
 
 class AccessLine(msgspec.Struct, omit_defaults=True, kw_only=True):
@@ -74,11 +75,11 @@ class AccessLine(msgspec.Struct, omit_defaults=True, kw_only=True):
 
 
 class AccessLog:
-    """Renders records into lines for `write`, which must not block."""
+    """Renders records into lines for `write`, which puts their ends to them and must not block."""
 
     def __init__(
         self,
-        write: Callable[[bytes], None],
+        write: Callable[[list[bytes]], None],
         wall: Callable[[], float],
         *,
         human: bool = False,
@@ -86,32 +87,35 @@ class AccessLog:
     ) -> None:
         self._write = write
         self._wall = wall
-        self._human = human
+        self._rendered = _human_bytes if human else msgspec.json.Encoder().encode
         self._prefix = prefix
         self._timestamps = Timestamps()
-        self._encode = msgspec.json.Encoder().encode
 
-    def observe(self, record: RequestRecord) -> None:
-        """Write the line of a request that has ended."""
-        wall = self._wall()
-        line = access_line(record, self._timestamps.iso_utc(wall))
-        if self._prefix:
-            line.arrival = round(wall - (record.ended_at - record.arrived), 3)
-            line.chain = tuple([f"{value:016x}" for value in record.chain])
-        if self._human:
-            self._write(human_line(line).encode())
-        else:
-            self._write(self._encode(line) + b"\n")
+    def observe(self, records: Iterable[RequestRecord]) -> None:
+        """Write the lines of requests that have ended."""
+        wall, rendered, prefix, lines = self._wall(), self._rendered, self._prefix, []
+        ts = self._timestamps.iso_utc(wall)
+        try:
+            for record in records:
+                line = access_line(record, ts)
+                if prefix:
+                    line.arrival = round(wall - (record.ended_at - record.arrived), 3)
+                    line.chain = tuple([f"{value:016x}" for value in record.chain])
+                lines.append(rendered(line))
+        finally:  # one that cannot be rendered costs no other its line
+            if lines:
+                self._write(lines)
 
 
 def access_line(record: RequestRecord, ts: str) -> AccessLine:
     """What the log says of a request; `ts` is its end as text."""
-    arrived, first = record.arrived, record.first_byte_at
+    arrived, first, decision_s = record.arrived, record.first_byte_at, record.decision_s
+    path, model, usage = record.path, record.model, record.usage or _NO_USAGE
     line = AccessLine(
         ts=ts,
         request_id=record.request_id,
         method=record.method,
-        path=_clean(record.path),
+        path=path if len(path) <= _LONGEST and path.isprintable() else _clean(path),
         reason=record.reason,
         ms=round((record.ended_at - arrived) * 1000, 3),
         client=record.client,
@@ -119,65 +123,59 @@ def access_line(record: RequestRecord, ts: str) -> AccessLine:
         status=record.status,
         error=record.error,
         dropped=record.dropped,
-        model=record.model and _clean(record.model),
+        model=model if not model or (len(model) <= _LONGEST and model.isprintable()) else _clean(model),
         adapter=record.adapter,
         priority=record.priority,
         fairness_id=None if record.fairness_id == _ANYBODY else _clean(record.fairness_id),
         endpoint=record.endpoint,
         attempts=record.attempts,
+        retries=record.retries,
         ejected=record.ejected,
         stream=record.stream,
         request_bytes=record.request_bytes,
         response_bytes=record.response_bytes,
         first_byte_ms=None if first is None else round((first - arrived) * 1000, 3),
         prepare_us=int(record.prepare_s * 1e6),
-        decision_us=None if record.decision_s is None else int(record.decision_s * 1e6),
+        decision_us=None if decision_s is None else int(decision_s * 1e6),
         prompt_tokens_estimated=record.prompt_tokens_estimated,
         predicted_gpu=record.predicted_gpu_tokens,
         predicted_cpu=record.predicted_cpu_tokens,
+        prompt_tokens=usage.prompt_tokens,
+        completion_tokens=usage.completion_tokens,
+        cached_tokens=usage.cached_tokens,
     )
-    if record.target_model != record.model:
+    if record.target_model != model:
         line.target_model = _clean(record.target_model) or None
-    if record.retries:
-        line.retries = record.retries
-    usage = record.usage
-    if usage is not None:
-        line.prompt_tokens = usage.prompt_tokens
-        line.completion_tokens = usage.completion_tokens
-        line.cached_tokens = usage.cached_tokens
     if record.decision is not None:
         _add_receipt(line, record.decision.primary, record.slot)
     return line
 
 
 def _add_receipt(line: AccessLine, result: ProfileResult, slot: int | None) -> None:
-    line.candidates = len(result.candidates)
-    place = None if slot is None else _place(result.candidates, slot)
-    if slot is None or place is None:
+    candidates = result.candidates
+    line.candidates = count = len(candidates)
+    if slot is None or not count:
         return
+    # Candidates are in the order of slots, mostly without gaps.
+    place = slot - candidates[0].slot
+    if place >= count or candidates[place].slot != slot:
+        place = bisect_left(candidates, slot, key=lambda endpoint: endpoint.slot)
+        if place == count or candidates[place].slot != slot:
+            return
     line.total = round(result.totals[place], 4)
     line.scores = scores = {}
+    bit = 1 << slot
     for column in result.columns:
         values = column.scores
-        score = _at(values, slot) if type(values) is SegmentColumn else values[place]
+        if type(values) is SegmentColumn:  # one number, without making all of them
+            score = values.base
+            for mask, value in values.segments:
+                if mask & bit:
+                    score = value
+                    break
+        else:
+            score = values[place]
         scores[column.scorer] = round(score, 4)
-
-
-def _place(candidates: tuple[Endpoint, ...], slot: int) -> int | None:
-    """Where the endpoint of `slot` stands; candidates are in the order of slots, mostly without gaps."""
-    place = slot - candidates[0].slot if candidates else 0
-    if 0 <= place < len(candidates) and candidates[place].slot == slot:
-        return place
-    place = bisect_left(candidates, slot, key=lambda endpoint: endpoint.slot)
-    return place if place < len(candidates) and candidates[place].slot == slot else None
-
-
-def _at(column: SegmentColumn, slot: int) -> float:
-    """One number, without making all of them."""
-    for mask, value in column.segments:
-        if mask >> slot & 1:
-            return value
-    return column.base
 
 
 def _clean(name: str) -> str:
@@ -187,8 +185,12 @@ def _clean(name: str) -> str:
     return name[:_LONGEST].encode("unicode_escape").decode("ascii")
 
 
+def _human_bytes(line: AccessLine) -> bytes:
+    return human_line(line).encode()
+
+
 def human_line(line: AccessLine) -> str:
-    """The same for people, its end included."""
+    """The same for people."""
     words = [
         line.ts[11:-1],
         str(line.status or "-"),
@@ -213,7 +215,7 @@ def human_line(line: AccessLine) -> str:
             chain=len(line.chain) or None,
         ),
     ]
-    return " ".join([word for word in words if word]) + "\n"
+    return " ".join([word for word in words if word])
 
 
 def _named(**values: str | float | None) -> list[str]:

@@ -1,7 +1,7 @@
 """The last decisions, kept by reference and rendered when somebody asks."""
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any, Final
 
@@ -11,7 +11,6 @@ from epp.director.record import RequestRecord
 from epp.endpoints.types import Endpoint
 from epp.observability.access_log import access_line
 from epp.observability.timestamps import iso_utc
-from epp.request.types import InferenceRequest
 from epp.scheduling.contracts import Cycle, Decision
 from epp.scheduling.receipt import PredictedHit, render
 
@@ -35,13 +34,15 @@ class DecisionLog:
         self._wall = wall
         self._hits = hits
 
-    def observe(self, record: RequestRecord) -> None:
-        """Keep a request that has ended, in place of the oldest when the ring is full."""
-        if record.decision is not None:
-            _forget_content(record.decision.cycle)
-        if len(record.path) > _LONGEST_PATH:
-            record = msgspec.structs.replace(record, path=record.path[:_LONGEST_PATH])
-        self._records.append((self._wall(), record))
+    def observe(self, records: Iterable[RequestRecord]) -> None:
+        """Keep requests that have ended, in place of the oldest when the ring is full."""
+        wall, keep = self._wall(), self._records.append
+        for record in records:
+            if record.decision is not None:
+                _forget_content(record.decision.cycle)
+            if len(record.path) > _LONGEST_PATH:
+                record = msgspec.structs.replace(record, path=record.path[:_LONGEST_PATH])  # noqa: PLW2901
+            keep((wall, record))
 
     def render(self, limit: int) -> Iterator[dict[str, Any]]:
         """The newest `limit`, newest first: the access log's fields, and `receipt` (None: no decision)."""
@@ -81,11 +82,5 @@ def _forget_content(cycle: Cycle) -> None:
     request = cycle.request
     cycle.headers = {}
     cycle.chain = ()
-    cycle.request = InferenceRequest(
-        api=request.api,
-        model=request.model,
-        salt="",
-        prompts=(),
-        stream=request.stream,
-        body_bytes=request.body_bytes,
-    )
+    if request.prompts or request.salt or request.stored_response:
+        cycle.request = msgspec.structs.replace(request, prompts=(), salt="", stored_response=None)

@@ -7,7 +7,7 @@ twenty of them.
 
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
@@ -19,50 +19,27 @@ _LONGEST_LABEL: Final = 256  # characters; longer names come from clients that p
 
 
 class Histogram:
-    """Observations by bucket. `counts` has one more entry than `bounds`: what is above the last of them.
+    """Observations by bucket. `counts` has one more entry than `bounds`: what is above the last of them."""
 
-    Attributes:
-        observe: takes one value; a bound belongs to its bucket. It is only put down, to be counted together
-            with others, which costs a fifth: whoever observes without end calls `settle` now and then.
-    """
-
-    __slots__ = ("_counts", "_sum", "_waiting", "bounds", "observe")
+    __slots__ = ("bounds", "counts", "sum")
 
     def __init__(
         self, bounds: tuple[float, ...], counts: list[int] | None = None, total: float = 0.0
     ) -> None:
         self.bounds = bounds
-        self._counts = [0] * (len(bounds) + 1) if counts is None else counts
-        self._sum = total
-        self._waiting: list[float] = []
-        self.observe = self._waiting.append
+        self.counts = [0] * (len(bounds) + 1) if counts is None else counts
+        self.sum = total
 
-    @property
-    def counts(self) -> list[int]:
-        """Of each bucket."""
-        self.settle()
-        return self._counts
-
-    @property
-    def sum(self) -> float:
-        """Of all values."""
-        self.settle()
-        return self._sum
-
-    def settle(self) -> None:
-        """Count what waits."""
-        waiting, counts = self._waiting, self._counts
-        self._sum = sum(waiting, self._sum)
-        waiting.sort()
-        before = 0
-        for place, bound in enumerate(self.bounds):
-            if before == len(waiting):
-                break
-            up_to = bisect_right(waiting, bound, before)
-            counts[place] += up_to - before
-            before = up_to
-        counts[-1] += len(waiting) - before
-        waiting.clear()
+    def observe(self, values: Sequence[float]) -> None:
+        """Count values; many at once cost a fifth. A bound belongs to its bucket."""
+        counts, bounds, done = self.counts, self.bounds, 0
+        ordered = sorted(values)
+        while done < len(ordered):  # a bucket at a time
+            place = bisect_left(bounds, ordered[done])
+            up_to = bisect_right(ordered, bounds[place], done) if place < len(bounds) else len(ordered)
+            counts[place] += up_to - done
+            done = up_to
+        self.sum = sum(values, self.sum)
 
     def coarser(self, bounds: tuple[float, ...]) -> "Histogram":
         """The same observations with fewer bounds, each of which must be one of this histogram's."""

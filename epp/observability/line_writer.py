@@ -32,18 +32,21 @@ class LineWriter:
         self._path = path
         self._stream = stream if path is None else path.open("ab")
         self._interval_s = interval_s
-        self._lines: deque[bytes] = deque()
+        self._batches: deque[list[bytes]] = deque()
+        self._queued = 0  # lines in all, counted by who writes
+        self._taken = 0  # those of them that left the queue, counted by who flushes
         self._lock = threading.Lock()  # one flush at a time: the thread's, or that of close
         self._reopen = False
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def write(self, line: bytes) -> None:
-        """Queue one line, its end included."""
-        if len(self._lines) >= _MAX_LINES:
-            self.dropped += 1
+    def write(self, lines: list[bytes]) -> None:
+        """Queue lines, which get their ends when they are written."""
+        if self._queued - self._taken + len(lines) > _MAX_LINES:
+            self.dropped += len(lines)
         else:
-            self._lines.append(line)
+            self._queued += len(lines)
+            self._batches.append(lines)
 
     def start(self) -> None:
         """Begin to write."""
@@ -60,8 +63,11 @@ class LineWriter:
             if self._reopen:
                 self._reopen = False
                 self._open_again()
-            lines = [self._lines.popleft() for _ in range(len(self._lines))]
+            lines: list[bytes] = []
+            for _ in range(len(self._batches)):
+                lines += self._batches.popleft()
             if lines:
+                self._taken += len(lines)
                 self._append(lines)
 
     def close(self) -> None:
@@ -92,7 +98,7 @@ class LineWriter:
         stream = self._stream
         try:
             if stream is not None:
-                stream.write(b"".join(lines))
+                stream.write(b"\n".join(lines) + b"\n")
                 stream.flush()
                 return
         except (OSError, ValueError):  # ValueError: somebody closed the stream

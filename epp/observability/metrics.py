@@ -1,7 +1,7 @@
 """The metrics of one router: what is told to them, and the page."""
 
 import platform
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
@@ -75,9 +75,9 @@ class Metrics:
         """Count hits of these views from here on."""
         self._requests.use_views(views)
 
-    def observe(self, record: RequestRecord) -> None:
-        """Count a request that has ended."""
-        self._requests.observe(record)
+    def observe(self, records: Iterable[RequestRecord]) -> None:
+        """Count requests that have ended."""
+        self._requests.observe(records)
 
     def scrape_failed(self, address: str, kind: str) -> None:
         """Count a failed scrape; `kind` comes from a closed set."""

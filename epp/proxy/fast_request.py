@@ -28,7 +28,7 @@ from epp.proxy.relay import Relay
 from epp.proxy.renaming import RenamingWriter, names_of, with_rewritten_body
 from epp.proxy.surroundings import Surroundings
 from epp.proxy.transport import ClientTransport
-from epp.proxy.turns import Turns
+from epp.proxy.turns import Turns, one_by_one
 from epp.proxy.verdict import CUT_EVENT, reason_of_cut
 from epp.proxy.writer import AnswerWriter
 from epp.request import Body
@@ -69,9 +69,9 @@ class FastTurns:
     __slots__ = ("ending", "preparing", "sending")
 
     def __init__(self) -> None:
-        self.preparing = Turns(FastRequest.prepare)
-        self.sending = Turns(FastRequest.send)
-        self.ending = Turns(FastRequest.tell_end)
+        self.preparing = Turns(one_by_one(FastRequest.prepare))
+        self.sending = Turns(one_by_one(FastRequest.send))
+        self.ending = Turns(one_by_one(FastRequest.tell_end))
 
 
 class FastRequest(msgspec.Struct, eq=False, weakref=True):

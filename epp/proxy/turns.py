@@ -7,10 +7,11 @@ under way together take each long step together. It waits for nothing: a request
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import repeat, starmap
 from typing import Final, Generic, TypeVar
 
-__all__ = ["Turns"]
+__all__ = ["Turns", "one_by_one"]
 
 _AT_ONCE: Final = 16  # then chunks of answers have their turn
 
@@ -22,8 +23,11 @@ class Turns(Generic[_Item]):
 
     __slots__ = ("_at_once", "_step", "_waiting")
 
-    def __init__(self, step: Callable[[_Item], None], at_once: int = _AT_ONCE) -> None:
-        """`at_once` bounds one turn. What `step` raises goes to the loop's exception handler."""
+    def __init__(self, step: Callable[[Iterator[_Item]], object], at_once: int = _AT_ONCE) -> None:
+        """`at_once` bounds one turn. What `step` raises goes to the loop's exception handler.
+
+        Items that `step` has not taken then have another turn.
+        """
         self._step = step
         self._at_once = at_once
         self._waiting: deque[_Item] = deque()
@@ -37,13 +41,26 @@ class Turns(Generic[_Item]):
     def flush(self) -> None:
         """Do at once what waits."""
         while self._waiting:
-            self._step(self._waiting.popleft())
+            self._step(self._first(len(self._waiting)))
 
     def _take_turn(self) -> None:
-        waiting, step = self._waiting, self._step
+        waiting = self._waiting
         try:
-            for _ in range(min(len(waiting), self._at_once)):
-                step(waiting.popleft())
+            self._step(self._first(min(len(waiting), self._at_once)))
         finally:
             if waiting:
                 asyncio.get_running_loop().call_soon(self._take_turn)
+
+    def _first(self, count: int) -> Iterator[_Item]:
+        """So many items; each leaves the queue when it is asked for."""
+        return starmap(self._waiting.popleft, repeat((), count))
+
+
+def one_by_one(step: Callable[[_Item], object]) -> Callable[[Iterator[_Item]], None]:
+    """A step for items on their own."""
+
+    def steps(items: Iterator[_Item]) -> None:
+        for item in items:
+            step(item)
+
+    return steps

@@ -574,6 +574,7 @@ def test_a_prompt_shorter_than_a_block_matches_nowhere():
 
 def test_the_record_tells_the_whole_story():
     pool = Pool(options=CoreOptions(seed=7, timer=iter(range(1000)).__next__))
+    pool.director.tells_chains = True
     pool.serve(PROMPT, usage=usage(720))
     exchange, _ = pool.send(PROMPT, 3.0, stream=True)
     pool.director.next_after_failure(exchange, Failure(FailureKind.CLOSED_REUSED), 3.1)
@@ -590,6 +591,22 @@ def test_the_record_tells_the_whole_story():
     assert record.prepare_s == 1
     assert len(record.chain) == 1  # 720 tokens are one full 512
     assert record.endpoint == exchange.target.address
+
+
+def test_a_record_has_no_chain_unless_somebody_wants_it():
+    pool = Pool()
+    pool.serve(PROMPT, usage=usage(720))
+
+    assert pool.records[-1].chain == ()
+
+
+def test_a_prompt_that_was_never_looked_up_has_no_chain():
+    pool = Pool(n=1)
+    pool.director.tells_chains = True
+    exchange = pool.director.open(pool.open(b"", path="/x", method="GET").head, 1.0)
+    pool.director.on_end(exchange, EndReason.CLIENT_DISCONNECTED, 2.0)
+
+    assert pool.records[-1].chain == ()
 
 
 def test_an_own_error_stands_in_the_record():

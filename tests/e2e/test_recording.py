@@ -79,7 +79,7 @@ async def stopped(router):
 def replay(path, config=None):
     """What came of it, and the receipts of its decision log."""
     log = DecisionLog(1_000, lambda: 0.0, _hits)
-    return replay_file(path, config, log.observe), receipts(log.render(1_000))
+    return replay_file(path, config, lambda record: log.observe([record])), receipts(log.render(1_000))
 
 
 def receipts(lines):

@@ -91,6 +91,9 @@ class World:
     def scrape(self, number: int, **fields) -> None:
         self.table.update_metrics(address(number), EndpointMetrics(**fields), self.clock.monotonic())
 
+    def observe(self, *records: RequestRecord) -> None:
+        self.metrics.observe(records)
+
     def page(self) -> str:
         return b"".join(self.metrics.render_slices()).decode()
 

@@ -24,15 +24,14 @@ class Log:
     def __init__(self, **options) -> None:
         self.lines: list[bytes] = []
         self._log = AccessLog(
-            self.lines.append, ManualClock(now=0.125, epoch=1_700_001_000.0).wall, **options
+            self.lines.extend, ManualClock(now=0.125, epoch=1_700_001_000.0).wall, **options
         )
 
     def line(self, record) -> str:
-        self._log.observe(record)
+        self._log.observe([record])
         text = self.lines[-1].decode()
-        assert text.endswith("\n")
-        assert text.count("\n") == 1
-        return text[:-1]
+        assert "\n" not in text
+        return text
 
     def fields(self, record) -> dict:
         return json.loads(self.line(record))
@@ -230,9 +229,21 @@ def test_a_human_line_says_how_many_hashes_there_are(world):
 def test_time_goes_on(world):
     clock = ManualClock(now=0.999, epoch=1_700_001_000.0)
     lines: list[bytes] = []
-    log = AccessLog(lines.append, clock.wall)
+    log = AccessLog(lines.extend, clock.wall)
     for _ in range(3):
-        log.observe(world.record())
+        log.observe([world.record()])
         clock.advance(0.5)
 
     assert [json.loads(line)["ts"][-11:] for line in lines] == [":30:00.999Z", ":30:01.499Z", ":30:01.999Z"]
+
+
+def test_a_record_that_cannot_be_rendered_costs_no_other_its_line(world):
+    lines: list[bytes] = []
+    log = AccessLog(lines.extend, ManualClock().wall)
+    records = iter([world.record(), world.record(client="\ud800"), world.record()])
+
+    with pytest.raises(UnicodeEncodeError):
+        log.observe(records)
+    log.observe(records)
+
+    assert [json.loads(line)["request_id"] for line in lines] == ["req-1", "req-1"]

@@ -58,10 +58,10 @@ def test_without_a_shadow_there_are_no_samples_of_it():
 
 def test_hits_of_views_that_stay_go_on_and_of_others_begin_anew():
     world = World()
-    world.metrics.observe(world.record())
+    world.observe(world.record())
     assert sum(world.samples("llm_d_epp_prefix_indexer_hit_ratio_count").values()) == 2
     world.metrics.use_views([GPU])
-    world.metrics.observe(world.record())
+    world.observe(world.record())
     assert list(world.samples("llm_d_epp_prefix_indexer_hit_ratio_count").values()) == [2.0]
     world.metrics.use_views([GPU, CPU])
 

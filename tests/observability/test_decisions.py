@@ -3,6 +3,8 @@
 import gc
 import json
 
+import msgspec
+
 from epp.clock import ManualClock
 from epp.director.exclusions import RuledOut
 from epp.director.types import EndReason
@@ -24,7 +26,7 @@ def test_the_newest_come_first_and_the_oldest_go():
     world = World()
     log = log_with(world)
     for n in range(5):
-        log.observe(world.record(request_id=f"req-{n}"))
+        log.observe([world.record(request_id=f"req-{n}")])
 
     assert [d["request_id"] for d in rendered(log, 10)] == ["req-4", "req-3", "req-2"]
     assert [d["request_id"] for d in rendered(log, 2)] == ["req-4", "req-3"]
@@ -33,7 +35,7 @@ def test_the_newest_come_first_and_the_oldest_go():
 def test_a_decision_is_told_with_its_receipt():
     world = World()
     log = log_with(world)
-    log.observe(world.record())
+    log.observe([world.record()])
 
     (told,) = rendered(log, 1)
 
@@ -49,7 +51,7 @@ def test_a_decision_is_told_with_its_receipt():
 def test_predictions_of_all_candidates_are_asked_for_where_possible():
     world = World()
     log = log_with(world, hits=lambda decision, endpoint: PredictedHit(endpoint.slot * 10, 1))
-    log.observe(world.record())
+    log.observe([world.record()])
 
     (told,) = rendered(log, 1)
 
@@ -61,8 +63,8 @@ def test_who_was_ruled_out_is_told_with_the_reason():
     world = World()
     log = log_with(world)
     one, two = world.table.pool.endpoints
-    log.observe(world.record(ruled_out=RuledOut((one, two), (one, two), {two.slot: "draining"})))
-    log.observe(world.record(ruled_out=RuledOut((one, two), (one,), {})))
+    log.observe([world.record(ruled_out=RuledOut((one, two), (one, two), {two.slot: "draining"}))])
+    log.observe([world.record(ruled_out=RuledOut((one, two), (one,), {}))])
 
     assert [told["receipt"]["excluded"] for told in rendered(log, 2)] == [
         [{"endpoint": E2, "reason": "serves another model"}],
@@ -73,7 +75,7 @@ def test_who_was_ruled_out_is_told_with_the_reason():
 def test_a_request_without_decision_has_no_receipt():
     world = World()
     log = log_with(world)
-    log.observe(world.record(decision=None, endpoint=None, status=404, reason=EndReason.REJECTED))
+    log.observe([world.record(decision=None, endpoint=None, status=404, reason=EndReason.REJECTED)])
 
     assert [(d["status"], d["receipt"]) for d in rendered(log, 1)] == [(404, None)]
 
@@ -81,7 +83,7 @@ def test_a_request_without_decision_has_no_receipt():
 def test_a_decision_whose_endpoint_was_not_told_has_no_receipt():
     world = World()
     log = log_with(world)
-    log.observe(world.record(endpoint=None))
+    log.observe([world.record(endpoint=None)])
 
     assert rendered(log, 1)[0]["receipt"] is None
 
@@ -89,7 +91,7 @@ def test_a_decision_whose_endpoint_was_not_told_has_no_receipt():
 def test_fields_that_say_nothing_are_left_out():
     world = World()
     log = log_with(world)
-    log.observe(world.record(usage=None))
+    log.observe([world.record(usage=None)])
 
     assert not {"cached_tokens", "retries", "adapter", "error"} & set(rendered(log, 1)[0])
     assert rendered(log, 1)[0]["priority"] == 0
@@ -101,7 +103,7 @@ def test_neither_prompts_nor_credentials_stay_in_memory():
     record = world.record()
     cycle = record.decision.cycle
     cycle.chain = (1, 2, 3)
-    kept = log.observe(record)
+    kept = log.observe([record])
     assert kept is None
 
     assert cycle.chain == ()
@@ -112,9 +114,29 @@ def test_neither_prompts_nor_credentials_stay_in_memory():
     assert [p for p in gc.get_objects() if type(p) is Prompt and SENTINEL.encode() in p.data] == []
 
 
+def test_a_request_without_content_stays_what_scorers_know_it_by():
+    world = World()
+    record = world.record()
+    cycle = record.decision.cycle
+    cycle.request = asked = msgspec.structs.replace(cycle.request, prompts=(), salt="")
+    log_with(world).observe([record])
+
+    assert cycle.request is asked
+
+
+def test_the_id_of_a_stored_response_does_not_stay_in_memory():
+    world = World()
+    record = world.record()
+    cycle = record.decision.cycle
+    cycle.request = msgspec.structs.replace(cycle.request, prompts=(), salt="", stored_response="r" * 100_000)
+    log_with(world).observe([record])
+
+    assert cycle.request.stored_response is None
+
+
 def test_a_ring_of_size_zero_keeps_nothing():
     world = World()
     log = log_with(world, keep=0)
-    log.observe(world.record())
+    log.observe([world.record()])
 
     assert rendered(log, 5) == []

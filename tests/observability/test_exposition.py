@@ -15,8 +15,7 @@ def text(family: Family, samples) -> str:
 
 def histogram(*values: float) -> Histogram:
     filled = Histogram((0.5, 1.0))
-    for value in values:
-        filled.observe(value)
+    filled.observe(values)
     return filled
 
 

@@ -9,17 +9,36 @@ from epp.observability.instruments import OTHER, Family, Histogram, LabelCap, tw
 def test_a_bound_belongs_to_its_bucket_and_what_is_above_to_the_last():
     histogram = Histogram((1.0, 2.0))
 
-    for value in (0.5, 1.0, 1.5, 2.0, 9.0):
-        histogram.observe(value)
+    histogram.observe([0.5, 1.0])
+    histogram.observe([1.5, 2.0, 9.0])
 
     assert histogram.counts == [2, 2, 1]
     assert histogram.sum == 14.0
 
 
+@given(st.lists(st.floats(0.0, 10.0) | st.sampled_from([1.0, 2.0, 5.0, float("inf")])))
+def test_values_are_counted_together_as_they_are_one_by_one(values):
+    together, alone = Histogram((1.0, 2.0, 5.0)), Histogram((1.0, 2.0, 5.0))
+    together.observe(values)
+    for value in values:
+        alone.observe([value])
+
+    assert together.counts == alone.counts
+    assert sum(together.counts) == len(values)
+
+
+def test_what_is_not_a_number_is_counted_once():
+    histogram = Histogram((1.0, 2.0))
+
+    histogram.observe([float("nan"), 1.5, float("nan")])
+
+    assert sum(histogram.counts) == 3
+
+
 def test_merging_leaves_both_as_they_were():
     left, right = Histogram((1.0,)), Histogram((1.0,))
-    left.observe(0.5)
-    right.observe(3.0)
+    left.observe([0.5])
+    right.observe([3.0])
 
     both = left.merged(right)
 
@@ -30,9 +49,8 @@ def test_merging_leaves_both_as_they_were():
 @given(st.lists(st.floats(0.0, 10.0)))
 def test_a_coarser_histogram_counts_as_if_it_had_observed_itself(values):
     fine, coarse = Histogram((1.0, 2.0, 5.0, 8.0)), Histogram((2.0, 8.0))
-    for value in values:
-        fine.observe(value)
-        coarse.observe(value)
+    fine.observe(values)
+    coarse.observe(values)
 
     assert fine.coarser((2.0, 8.0)).counts == coarse.counts
     assert fine.coarser((2.0, 8.0)).sum == coarse.sum

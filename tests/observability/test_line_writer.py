@@ -14,7 +14,7 @@ def test_lines_are_written_in_order_at_a_flush(tmp_path):
     writer = LineWriter(path)
 
     for n in range(3):
-        writer.write(b"line %d\n" % n)
+        writer.write([b"line %d" % n])
     assert path.read_bytes() == b""
     writer.flush()
 
@@ -27,7 +27,7 @@ def test_what_is_there_stays(tmp_path):
     path.write_bytes(b"old\n")
     writer = LineWriter(path)
 
-    writer.write(b"new\n")
+    writer.write([b"new"])
     writer.close()
 
     assert path.read_bytes() == b"old\nnew\n"
@@ -36,7 +36,7 @@ def test_what_is_there_stays(tmp_path):
 def test_close_writes_what_waits_and_may_be_called_again(tmp_path):
     path = tmp_path / "access.log"
     writer = LineWriter(path)
-    writer.write(b"a\n")
+    writer.write([b"a"])
 
     writer.close()
     writer.close()
@@ -57,7 +57,7 @@ def test_the_thread_writes_without_a_flush(tmp_path):
 
     writer.flush = flush  # type: ignore[method-assign]
     writer.start()
-    writer.write(b"a\n")
+    writer.write([b"a"])
 
     assert flushed.wait(20)
     writer.close()
@@ -67,7 +67,7 @@ def test_the_thread_writes_without_a_flush(tmp_path):
 def test_a_stream_is_written_to_and_left_open():
     stream = io.BytesIO()
     writer = LineWriter(stream=stream)
-    writer.write(b"a\n")
+    writer.write([b"a"])
     writer.reopen()
     writer.flush()
     writer.close()
@@ -78,14 +78,14 @@ def test_a_stream_is_written_to_and_left_open():
 def test_after_rotation_lines_go_to_the_new_file(tmp_path):
     path = tmp_path / "access.log"
     writer = LineWriter(path)
-    writer.write(b"one\n")
+    writer.write([b"one"])
     writer.flush()
     path.rename(tmp_path / "access.log.1")
-    writer.write(b"two\n")
+    writer.write([b"two"])
     writer.flush()
 
     writer.reopen()
-    writer.write(b"three\n")
+    writer.write([b"three"])
     writer.flush()
     writer.close()
 
@@ -101,7 +101,7 @@ def test_when_the_new_file_cannot_be_opened_the_old_one_goes_on(tmp_path):
     folder.rename(tmp_path / "moved")
 
     writer.reopen()
-    writer.write(b"a\n")
+    writer.write([b"a"])
     writer.flush()
     writer.close()
 
@@ -126,8 +126,8 @@ class BrokenStream(io.BytesIO):
 
 def test_lines_that_cannot_be_written_are_dropped_and_counted():
     writer = LineWriter(stream=BrokenStream())
-    writer.write(b"a\n")
-    writer.write(b"b\n")
+    writer.write([b"a"])
+    writer.write([b"b"])
 
     writer.flush()
 
@@ -138,7 +138,7 @@ def test_a_stream_that_somebody_closed_drops_lines():
     stream = io.BytesIO()
     writer = LineWriter(stream=stream)
     stream.close()
-    writer.write(b"a\n")
+    writer.write([b"a"])
 
     writer.flush()
 
@@ -149,7 +149,7 @@ def test_lines_after_the_end_are_dropped(tmp_path):
     writer = LineWriter(tmp_path / "access.log")
     writer.close()
 
-    writer.write(b"late\n")
+    writer.write([b"late"])
     writer.flush()
 
     assert writer.dropped == 1
@@ -161,9 +161,9 @@ def test_when_too_many_lines_wait_new_ones_are_dropped(monkeypatch):
     writer = LineWriter(stream=stream)
 
     for n in range(5):
-        writer.write(b"%d\n" % n)
+        writer.write([b"%d" % n])
     writer.flush()
-    writer.write(b"again\n")
+    writer.write([b"again"])
     writer.flush()
 
     assert stream.getvalue() == b"0\n1\nagain\n"

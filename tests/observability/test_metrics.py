@@ -31,7 +31,7 @@ def count(world: World, family: str) -> dict[str, float]:
 
 def test_the_client_library_reads_the_page_and_finds_every_family_once(world):
     world.scrape(0, waiting=1.0, cached_tokens_by_source={"device": 5.0})
-    world.metrics.observe(world.record())
+    world.observe(world.record())
 
     families = [f for f in text_string_to_metric_families(world.page()) if not f.name.startswith("process_")]
 
@@ -45,7 +45,7 @@ def test_the_client_library_reads_the_page_and_finds_every_family_once(world):
 
 
 def test_the_page_has_no_created_lines(world):
-    world.metrics.observe(world.record())
+    world.observe(world.record())
 
     assert "_created" not in world.page()
 
@@ -62,7 +62,7 @@ def test_collectors_that_are_registered_appear(world):
 
 def test_two_of_them_share_nothing():
     first, second = World(), World()
-    first.metrics.observe(first.record())
+    first.observe(first.record())
 
     assert second.samples("llm_d_epp_request_total") == {}
 
@@ -71,16 +71,16 @@ def test_two_of_them_share_nothing():
 
 
 def test_requests_are_counted_under_both_names(world):
-    world.metrics.observe(world.record())
-    world.metrics.observe(world.record())
+    world.observe(world.record())
+    world.observe(world.record())
 
     assert world.samples("llm_d_epp_request_total") == {FLOW: 2.0}
     assert world.samples("inference_objective_request_total") == {M: 2.0}
 
 
 def test_the_older_name_sums_over_fairness_and_priority(world):
-    world.metrics.observe(world.record())
-    world.metrics.observe(world.record(priority=-5, fairness_id="tenant"))
+    world.observe(world.record())
+    world.observe(world.record(priority=-5, fairness_id="tenant"))
 
     assert world.samples("llm_d_epp_request_total") == {
         FLOW: 1.0,
@@ -99,7 +99,7 @@ def test_the_older_name_sums_over_fairness_and_priority(world):
     ],
 )
 def test_a_missing_model_name_is_taken_from_the_other(world, model, target, labels):
-    world.metrics.observe(world.record(model=model, target_model=target))
+    world.observe(world.record(model=model, target_model=target))
 
     assert list(world.samples("inference_objective_request_total")) == [labels]
 
@@ -119,21 +119,21 @@ def test_a_missing_model_name_is_taken_from_the_other(world, model, target, labe
     ],
 )
 def test_failures_are_counted_by_code(world, fields, code):
-    world.metrics.observe(world.record(**fields))
+    world.observe(world.record(**fields))
 
     assert world.samples("llm_d_epp_request_error_total") == {f'{FLOW},error_code="{code}"': 1.0}
     assert world.samples("inference_objective_request_error_total") == {f'{M},error_code="{code}"': 1.0}
 
 
 def test_a_success_is_no_failure(world):
-    world.metrics.observe(world.record())
+    world.observe(world.record())
 
     assert world.samples("llm_d_epp_request_error_total") == {}
 
 
 def test_ends_are_counted_by_reason_and_status(world):
-    world.metrics.observe(world.record())
-    world.metrics.observe(world.record(status=None, reason=EndReason.CLIENT_DISCONNECTED))
+    world.observe(world.record())
+    world.observe(world.record(status=None, reason=EndReason.CLIENT_DISCONNECTED))
 
     assert world.samples("epp_requests_total") == {
         'reason="complete",status="200"': 1.0,
@@ -142,7 +142,7 @@ def test_ends_are_counted_by_reason_and_status(world):
 
 
 def test_sizes_tokens_and_times_of_a_response(world):
-    world.metrics.observe(world.record())
+    world.observe(world.record())
 
     sums = {
         "llm_d_epp_request_duration_seconds": 0.812,
@@ -161,7 +161,7 @@ def test_sizes_tokens_and_times_of_a_response(world):
 
 
 def test_a_response_in_three_chunks_is_one_observation_of_its_size(world):
-    world.metrics.observe(world.record(response_bytes=30))
+    world.observe(world.record(response_bytes=30))
 
     assert count(world, "llm_d_epp_response_size_bytes") == {FLOW: 1.0}
     assert world.samples("llm_d_epp_response_size_bytes_bucket")[f'{FLOW},le="32.0"'] == 1.0
@@ -169,8 +169,8 @@ def test_a_response_in_three_chunks_is_one_observation_of_its_size(world):
 
 
 def test_what_an_endpoint_did_not_report_is_not_observed(world):
-    world.metrics.observe(world.record(usage=None, first_byte_at=None))
-    world.metrics.observe(world.record(usage=Usage()))
+    world.observe(world.record(usage=None, first_byte_at=None))
+    world.observe(world.record(usage=Usage()))
 
     assert count(world, "llm_d_epp_request_input_tokens") == {}
     assert count(world, "llm_d_epp_request_output_tokens") == {}
@@ -186,22 +186,20 @@ def test_what_an_endpoint_did_not_report_is_not_observed(world):
     ids=["no stream", "one token", "no first byte"],
 )
 def test_time_between_tokens_needs_a_stream_of_several(world, fields):
-    world.metrics.observe(world.record(**fields))
+    world.observe(world.record(**fields))
 
     assert count(world, "llm_d_epp_request_streaming_tpot_seconds") == {}
 
 
 def test_a_broken_off_response_has_a_size_and_no_duration(world):
-    world.metrics.observe(world.record(reason=EndReason.UPSTREAM_ABORTED))
+    world.observe(world.record(reason=EndReason.UPSTREAM_ABORTED))
 
     assert count(world, "llm_d_epp_response_size_bytes") == {FLOW: 1.0}
     assert count(world, "llm_d_epp_request_duration_seconds") == {}
 
 
 def test_the_routers_own_answers_are_no_responses_of_endpoints(world):
-    world.metrics.observe(
-        world.record(status=502, error="upstream_connect_failed", reason=EndReason.REJECTED)
-    )
+    world.observe(world.record(status=502, error="upstream_connect_failed", reason=EndReason.REJECTED))
 
     assert count(world, "llm_d_epp_request_size_bytes") == {FLOW: 1.0}
     assert count(world, "llm_d_epp_response_size_bytes") == {}
@@ -210,7 +208,7 @@ def test_the_routers_own_answers_are_no_responses_of_endpoints(world):
 
 
 def test_repeats_are_counted_by_what_caused_them(world):
-    world.metrics.observe(
+    world.observe(
         world.record(retries=(FailureKind.CONNECT, FailureKind.UNAVAILABLE, FailureKind.CONNECT), attempts=4)
     )
 
@@ -218,7 +216,7 @@ def test_repeats_are_counted_by_what_caused_them(world):
 
 
 def test_the_last_failure_that_was_not_repeated_is_no_retry(world):
-    world.metrics.observe(world.record(retries=(FailureKind.CONNECT, FailureKind.BROKEN), attempts=2))
+    world.observe(world.record(retries=(FailureKind.CONNECT, FailureKind.BROKEN), attempts=2))
 
     assert world.samples("epp_retries_total") == {'kind="connect"': 1.0}
 
@@ -230,10 +228,10 @@ def test_requests_that_the_router_turned_away_are_counted_by_reason_and_priority
         "dropped": "rejected-saturated",
         "status": 429,
     }
-    world.metrics.observe(world.record(endpoint=None, priority=-1, **shed))
-    world.metrics.observe(world.record(endpoint=None, priority=-1, **shed))
-    world.metrics.observe(world.record(endpoint=None, **shed))
-    world.metrics.observe(world.record())
+    world.observe(world.record(endpoint=None, priority=-1, **shed))
+    world.observe(world.record(endpoint=None, priority=-1, **shed))
+    world.observe(world.record(endpoint=None, **shed))
+    world.observe(world.record())
 
     assert world.samples("epp_requests_dropped_total") == {
         'reason="rejected-saturated",priority="-1"': 2.0,
@@ -260,7 +258,7 @@ def test_saturation_is_shown_under_both_names_and_absent_when_nothing_is_known(w
 
 
 def test_the_routers_own_time_is_observed_once_for_all_families(world):
-    world.metrics.observe(world.record(prepare_s=0.003, decision_s=0.00015))
+    world.observe(world.record(prepare_s=0.003, decision_s=0.00015))
 
     assert world.samples("epp_decision_seconds_sum") == {"": 0.00015}
     assert world.samples("llm_d_epp_scheduler_e2e_duration_seconds_sum") == {"": 0.00015}
@@ -271,7 +269,7 @@ def test_the_routers_own_time_is_observed_once_for_all_families(world):
 
 
 def test_a_request_that_never_came_to_scheduling_has_no_decision_time(world):
-    world.metrics.observe(world.record(decision_s=None, decision=None, endpoint=None))
+    world.observe(world.record(decision_s=None, decision=None, endpoint=None))
 
     assert count(world, "epp_decision_seconds") == {"": 0.0}
     assert count(world, "epp_prepare_seconds") == {"": 1.0}
@@ -280,9 +278,9 @@ def test_a_request_that_never_came_to_scheduling_has_no_decision_time(world):
 
 def test_scheduling_attempts_name_the_endpoint(world):
     world.table.sync([World.spec(0, name="vllm-0"), World.spec(1)], 0.0)
-    world.metrics.observe(world.record(0))
-    world.metrics.observe(world.record(1))
-    world.metrics.observe(world.record(endpoint=None, status=503, error="no_endpoints", decision=None))
+    world.observe(world.record(0))
+    world.observe(world.record(1))
+    world.observe(world.record(endpoint=None, status=503, error="no_endpoints", decision=None))
 
     target = 'target_model_name="m"'
     assert world.samples("llm_d_epp_scheduler_attempts_total") == {
@@ -299,8 +297,8 @@ def test_scheduling_attempts_name_the_endpoint(world):
 
 
 def test_predicted_tokens_are_counted_by_tier_and_endpoint(world):
-    world.metrics.observe(world.record(0, predicted_gpu_tokens=192, predicted_cpu_tokens=48))
-    world.metrics.observe(world.record(1, predicted_gpu_tokens=0, predicted_cpu_tokens=64))
+    world.observe(world.record(0, predicted_gpu_tokens=192, predicted_cpu_tokens=48))
+    world.observe(world.record(1, predicted_gpu_tokens=0, predicted_cpu_tokens=64))
 
     assert world.samples("epp_prompt_tokens_estimated_total") == {'model_name="m"': 512.0}
     assert world.samples("epp_predicted_hit_tokens_total") == {
@@ -321,7 +319,7 @@ def test_predicted_tokens_are_counted_by_tier_and_endpoint(world):
     ids=["over", "exact", "under"],
 )
 def test_the_gap_is_between_all_tiers_together_and_what_was_cached(world, cached, over, under):
-    world.metrics.observe(world.record(usage=Usage(260, 5, cached)))
+    world.observe(world.record(usage=Usage(260, 5, cached)))
 
     assert world.samples("epp_prediction_gap_tokens_total") == {
         'model_name="m",direction="over"': over,
@@ -334,7 +332,7 @@ def test_the_gap_is_between_all_tiers_together_and_what_was_cached(world, cached
 
 @pytest.mark.parametrize("usage", [None, Usage(250, 5, None), Usage(None, 5, 224)])
 def test_without_a_full_report_there_is_nothing_to_compare(world, usage):
-    world.metrics.observe(world.record(usage=usage))
+    world.observe(world.record(usage=usage))
 
     assert world.samples("epp_compared_predicted_tokens_total") == {'model_name="m"': 0.0}
     assert world.samples("epp_measured_cached_tokens_total") == {'model_name="m"': 0.0}
@@ -342,7 +340,7 @@ def test_without_a_full_report_there_is_nothing_to_compare(world, usage):
 
 
 def test_without_a_tier_nothing_is_predicted(world):
-    world.metrics.observe(
+    world.observe(
         world.record(predicted_gpu_tokens=None, predicted_cpu_tokens=None, prompt_tokens_estimated=None)
     )
 
@@ -355,19 +353,19 @@ def test_without_a_tier_nothing_is_predicted(world):
 
 
 def test_one_tier_alone_is_compared_alone(world):
-    world.metrics.observe(world.record(predicted_cpu_tokens=None, usage=Usage(250, 5, 192)))
+    world.observe(world.record(predicted_cpu_tokens=None, usage=Usage(250, 5, 192)))
 
     assert world.samples("epp_compared_predicted_tokens_total") == {'model_name="m"': 192.0}
 
 
 def test_predictions_of_a_request_that_an_endpoint_refused_do_not_count(world):
-    world.metrics.observe(world.record(status=400))
+    world.observe(world.record(status=400))
 
     assert world.samples("epp_predicted_hit_tokens_total") == {}
 
 
 def test_matches_are_observed_by_view_with_its_tier(world):
-    world.metrics.observe(world.record())
+    world.observe(world.record())
 
     gpu, cpu = (f'plugin_name="{t}",plugin_type="prefix-cache-scorer",tier="{t}"' for t in ("gpu", "cpu"))
     assert world.samples("llm_d_epp_prefix_indexer_hit_ratio_sum") == {gpu: 0.75, cpu: 1.0}
@@ -377,16 +375,16 @@ def test_matches_are_observed_by_view_with_its_tier(world):
 def test_a_prompt_without_a_full_block_has_no_ratio(world):
     decision = world.decision()
     decision.cycle.matches = {"gpu": type(decision.cycle.matches["gpu"])()}
-    world.metrics.observe(world.record(decision=decision))
+    world.observe(world.record(decision=decision))
 
     assert set(count(world, "llm_d_epp_prefix_indexer_hit_ratio").values()) == {0.0}
 
 
 def test_a_record_without_decision_or_endpoint_in_the_pool_has_no_match(world):
     record = world.record()
-    world.metrics.observe(world.record(decision=None))
+    world.observe(world.record(decision=None))
     world.table.remove(E1)
-    world.metrics.observe(record)
+    world.observe(record)
 
     assert set(count(world, "llm_d_epp_prefix_indexer_hit_ratio").values()) == {0.0}
 
@@ -397,8 +395,8 @@ def test_a_record_without_decision_or_endpoint_in_the_pool_has_no_match(world):
 def test_model_labels_are_capped_and_known_models_never_displaced(world):
     record = world.record(target_model="", endpoint=None, status=404)
     for n in range(5000):
-        world.metrics.observe(msgspec.structs.replace(record, model=f"random-{n}"))
-    world.metrics.observe(world.record())
+        world.observe(msgspec.structs.replace(record, model=f"random-{n}"))
+    world.observe(world.record())
 
     labels = world.samples("inference_objective_request_total")
     assert len(labels) == 1002
@@ -407,7 +405,7 @@ def test_model_labels_are_capped_and_known_models_never_displaced(world):
 
 
 def test_names_that_nobody_serves_have_counters_and_no_histograms(world):
-    world.metrics.observe(
+    world.observe(
         world.record(
             model="gone",
             target_model="",
@@ -431,7 +429,7 @@ def test_names_that_nobody_serves_have_counters_and_no_histograms(world):
 def test_within_the_cap_there_are_at_most_one_more_series_than_it_says():
     world = World(max_models=10)
     for n in range(50):
-        world.metrics.observe(world.record(model="m" if n % 2 else f"x{n}", target_model=""))
+        world.observe(world.record(model="m" if n % 2 else f"x{n}", target_model=""))
 
     assert len(world.samples("inference_objective_request_total")) == 11
 
@@ -439,7 +437,7 @@ def test_within_the_cap_there_are_at_most_one_more_series_than_it_says():
 def test_fairness_ids_are_capped():
     world = World(max_fairness_ids=3)
     for n in range(10):
-        world.metrics.observe(world.record(fairness_id=f"tenant-{n}"))
+        world.observe(world.record(fairness_id=f"tenant-{n}"))
 
     assert len(world.samples("llm_d_epp_request_total")) == 4
 
@@ -542,7 +540,7 @@ def test_series_of_a_removed_endpoint_disappear(world):
         prompt_tokens_total=5.0,
         cached_tokens_by_source={"device": 1.0},
     )
-    world.metrics.observe(world.record(0))
+    world.observe(world.record(0))
     world.metrics.scrape_failed(E1, "refused")
     world.health.on_engine_down(world.table.endpoint(E1), world.clock.monotonic())
     assert E1 in world.page()
@@ -555,11 +553,11 @@ def test_series_of_a_removed_endpoint_disappear(world):
 
 
 def test_an_endpoint_that_comes_back_starts_at_zero(world):
-    world.metrics.observe(world.record(0))
+    world.observe(world.record(0))
     world.table.remove(E1)
     world.page()
     world.table.add(World.spec(0), 0.0)
-    world.metrics.observe(world.record(0, predicted_gpu_tokens=1, predicted_cpu_tokens=0))
+    world.observe(world.record(0, predicted_gpu_tokens=1, predicted_cpu_tokens=0))
 
     assert world.samples("epp_endpoint_predicted_hit_tokens_total")[f'endpoint="{E1}",tier="gpu"'] == 1.0
 
@@ -567,19 +565,53 @@ def test_an_endpoint_that_comes_back_starts_at_zero(world):
 def test_churn_without_scrapes_of_our_page_leaves_no_series_behind(world):
     for n in range(500):
         world.table.sync([World.spec(n)], 0.0)
-        world.metrics.observe(world.record(n, decision=None))
+        world.observe(world.record(n, decision=None))
         world.metrics.scrape_failed(address(n), "refused")
 
     assert len(world.metrics._requests._endpoints) == 1
     assert len(world.metrics._scrape_errors) == 1
 
 
+def test_a_request_that_ends_while_the_page_is_made_is_in_what_is_still_to_come(world):
+    slices = world.metrics.render_slices()
+    first = next(slices)
+    world.observe(world.record())
+
+    page = b"".join([first, *slices]).decode()
+
+    assert 'epp_requests_total{reason="complete",status="200"} 1\n' in page
+
+
+def test_many_requests_are_counted_one_by_one_or_together_alike(world):
+    together = World()
+    records = [world.record(n % 2, usage=Usage(250 + n, n, 10 * n), ended_at=1001.0 + n) for n in range(300)]
+    for record in records:
+        world.observe(record)
+    together.observe(*records)
+
+    page, other = (
+        [line for line in w.page().splitlines() if "process_" not in line] for w in (world, together)
+    )
+    assert page == other
+    assert world.samples("llm_d_epp_request_total") == {FLOW: 300.0}
+    assert count(world, "llm_d_epp_request_output_tokens") == {FLOW: 300.0}
+    assert count(world, "llm_d_epp_request_ntpot_seconds") == {FLOW: 299.0}
+
+
+@pytest.mark.parametrize("hidden", [{"endpoint": None}, {"decision_s": None}])
+def test_what_one_request_lacks_is_observed_of_the_others(world, hidden):
+    world.observe(world.record(), world.record(**hidden), world.record())
+
+    sizes, decisions = count(world, "llm_d_epp_request_size_bytes"), count(world, "epp_decision_seconds")
+    assert (sizes[FLOW], decisions[""]) == ((2.0, 3.0) if "endpoint" in hidden else (3.0, 2.0))
+
+
 def test_a_page_that_was_begun_before_a_change_can_be_finished(world):
-    world.metrics.observe(world.record(0))
+    world.observe(world.record(0))
     slices = world.metrics.render_slices()
     first = next(slices)
     world.table.sync([World.spec(0), World.spec(5)], 0.0)
-    world.metrics.observe(world.record(5, decision=None, model="new", target_model="new"))
+    world.observe(world.record(5, decision=None, model="new", target_model="new"))
 
     page = b"".join([first, *slices]).decode()
 
@@ -632,9 +664,7 @@ def test_running_requests_are_summed_under_their_capped_labels():
 
 def test_a_rejected_request_never_touches_the_running_gauge(world):
     for _ in range(10):
-        world.metrics.observe(
-            world.record(reason=EndReason.REJECTED, error="saturated", status=429, endpoint=None)
-        )
+        world.observe(world.record(reason=EndReason.REJECTED, error="saturated", status=429, endpoint=None))
 
     assert world.samples("llm_d_epp_request_running") == {}
 
@@ -690,7 +720,7 @@ def test_optional_sources_may_be_absent():
 
 def test_rewrites_are_counted_by_rule_and_both_models(world):
     for asked in ("m", "m", None):
-        world.metrics.observe(world.record(rewrite=Rewrite(asked, "m-v2", "canary")))
+        world.observe(world.record(rewrite=Rewrite(asked, "m-v2", "canary")))
 
     expected = {
         'model_rewrite_name="canary",model_name="m",target_model="m-v2"': 2.0,
@@ -703,7 +733,7 @@ def test_rewrites_are_counted_by_rule_and_both_models(world):
 def test_names_of_rewritten_models_over_the_cap_are_one():
     world = World(max_models=1, rewritten={"m-v2"})
     for asked in ("a", "b"):
-        world.metrics.observe(world.record(rewrite=Rewrite(asked, "m-v2", "canary")))
+        world.observe(world.record(rewrite=Rewrite(asked, "m-v2", "canary")))
 
     assert world.samples("llm_d_epp_model_rewrite_decisions_total") == {
         'model_rewrite_name="canary",model_name="other",target_model="m-v2"': 2.0,

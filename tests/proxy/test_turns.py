@@ -2,7 +2,7 @@
 
 import asyncio
 
-from epp.proxy.turns import Turns
+from epp.proxy.turns import Turns, one_by_one
 
 
 async def turn():
@@ -11,7 +11,7 @@ async def turn():
 
 async def test_items_are_taken_in_order_after_what_the_loop_is_doing():
     done = []
-    turns = Turns(done.append)
+    turns = Turns(one_by_one(done.append))
 
     turns.add("first")
     turns.add("second")
@@ -24,7 +24,7 @@ async def test_items_are_taken_in_order_after_what_the_loop_is_doing():
 
 async def test_a_turn_takes_so_many_and_lets_others_have_theirs_before_the_rest():
     done = []
-    turns = Turns(done.append, at_once=2)
+    turns = Turns(one_by_one(done.append), at_once=2)
 
     for number in range(5):
         turns.add(number)
@@ -43,7 +43,7 @@ async def test_an_item_added_by_a_step_has_its_turn_too():
         if item == "first":
             turns.add("second")
 
-    turns = Turns(step)
+    turns = Turns(one_by_one(step))
     turns.add("first")
     await turn()
     await turn()
@@ -60,7 +60,7 @@ async def test_a_step_that_raises_is_reported_and_the_others_are_taken():
             raise ValueError(item)
         done.append(item)
 
-    turns = Turns(step)
+    turns = Turns(one_by_one(step))
     for item in ("bad", "good", "better"):
         turns.add(item)
     await turn()
@@ -72,7 +72,7 @@ async def test_a_step_that_raises_is_reported_and_the_others_are_taken():
 
 async def test_flushing_takes_everything_at_once_and_nothing_twice():
     done = []
-    turns = Turns(done.append, at_once=1)
+    turns = Turns(one_by_one(done.append), at_once=1)
     turns.add("first")
     turns.add("second")
 
@@ -84,3 +84,23 @@ async def test_flushing_takes_everything_at_once_and_nothing_twice():
 
     assert flushed == ["first", "second"]
     assert done == ["first", "second", "third"]
+
+
+async def test_a_step_may_take_items_together_and_what_it_leaves_has_another_turn():
+    taken, reported = [], []
+    asyncio.get_running_loop().set_exception_handler(lambda _loop, context: reported.append(context))
+
+    def step(items):
+        if not taken:
+            taken.append([next(items), next(items)])
+            raise ValueError("no more")
+        taken.append(list(items))
+
+    turns = Turns(step, at_once=3)
+    for number in range(5):
+        turns.add(number)
+    await turn()
+    await turn()
+
+    assert taken == [[0, 1], [2, 3, 4]]
+    assert len(reported) == 1

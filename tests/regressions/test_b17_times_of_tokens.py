@@ -21,10 +21,8 @@ def test_the_first_byte_is_the_first_event_and_not_the_last():
 
 def test_only_a_stream_has_a_time_between_tokens():
     world = World()
-    world.metrics.observe(
-        world.record(stream=False, first_byte_at=1000.3, ended_at=1000.3, usage=Usage(1, 3))
-    )
+    world.observe(world.record(stream=False, first_byte_at=1000.3, ended_at=1000.3, usage=Usage(1, 3)))
     assert sum(world.samples("llm_d_epp_request_streaming_tpot_seconds_count").values()) == 0
 
-    world.metrics.observe(world.record(stream=True, first_byte_at=1000.1, ended_at=1000.3, usage=Usage(1, 3)))
+    world.observe(world.record(stream=True, first_byte_at=1000.1, ended_at=1000.3, usage=Usage(1, 3)))
     assert list(world.samples("llm_d_epp_request_streaming_tpot_seconds_count").values()) == [1]

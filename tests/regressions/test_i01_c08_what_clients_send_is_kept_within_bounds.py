@@ -63,7 +63,7 @@ def test_what_a_stream_keeps_of_its_request_is_small():
 def test_a_thousand_decisions_on_long_paths_are_kept_in_a_few_megabytes():
     pool = Pool(n=1)
     log = DecisionLog(1000, lambda: 0.0)
-    pool.director.observers.append(log.observe)
+    pool.director.observers.append(lambda record: log.observe([record]))
     tracemalloc.start()
     try:
         for number in range(1000):
@@ -80,7 +80,7 @@ def test_a_thousand_decisions_on_long_paths_are_kept_in_a_few_megabytes():
 def test_decisions_on_long_prompts_are_kept_without_them_and_without_their_hashes():
     pool = Pool(n=8)
     log = DecisionLog(100, lambda: 0.0)
-    pool.director.observers.append(log.observe)
+    pool.director.observers.append(lambda record: log.observe([record]))
     prompt = "p" * 200_000
     for number in range(3):
         pool.serve(prompt, float(number))

@@ -24,10 +24,10 @@ TOLD_BY_EVERY_REPLICA = (
 
 def test_i01_five_thousand_names_make_one_more_series_than_the_cap_and_known_models_keep_theirs():
     world = World(max_models=10)
-    world.metrics.observe(world.record(model="m"))
+    world.observe(world.record(model="m"))
     for number in range(5000):
-        world.metrics.observe(world.record(model=f"random-{number}", target_model=""))
-    world.metrics.observe(world.record(model="m"))
+        world.observe(world.record(model=f"random-{number}", target_model=""))
+    world.observe(world.record(model="m"))
     series = world.samples("inference_objective_request_total")
 
     assert len(series) == 11
@@ -38,7 +38,7 @@ def test_i01_five_thousand_names_make_one_more_series_than_the_cap_and_known_mod
 def test_i02_five_thousand_tenants_make_one_more_series_than_the_cap():
     world = World(max_fairness_ids=50)
     for number in range(5000):
-        world.metrics.observe(world.record(fairness_id=f"tenant-{number}"))
+        world.observe(world.record(fairness_id=f"tenant-{number}"))
     series = world.samples("llm_d_epp_request_total")
 
     assert len(series) == 51
