@@ -82,5 +82,5 @@ def _forget_content(cycle: Cycle) -> None:
     request = cycle.request
     cycle.headers = {}
     cycle.chain = ()
-    if request.prompts or request.salt or request.stored_response:
-        cycle.request = msgspec.structs.replace(request, prompts=(), salt="", stored_response=None)
+    if request.prompts or request.salt:
+        cycle.request = msgspec.structs.replace(request, prompts=(), salt="")

@@ -8,6 +8,7 @@ from epp.request.types import Api
 __all__ = ["api_of", "stored_response_of"]
 
 _STORED: Final = "/v1/responses/"
+_MAX_ID_CHARACTERS: Final = 256  # longer ones are never remembered
 
 _APIS: Final = MappingProxyType(
     {
@@ -46,4 +47,5 @@ def stored_response_of(path: str) -> str | None:
     """The response that `/v1/responses/{id}` and what lies below it (`/cancel`) are about; None elsewhere."""
     if not path.startswith(_STORED) or path in _APIS:
         return None
-    return path[len(_STORED) :].partition("/")[0] or None
+    response_id = path[len(_STORED) :].partition("/")[0]
+    return response_id if 0 < len(response_id) <= _MAX_ID_CHARACTERS else None

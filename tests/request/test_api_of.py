@@ -74,6 +74,8 @@ def test_generating_and_pooling_fill_the_cache(name):
         ("/v1/responses/resp_1", "resp_1"),
         ("/v1/responses/resp_1/cancel", "resp_1"),
         ("/v1/responses/resp_1/input_items", "resp_1"),
+        ("/v1/responses/" + "r" * 256, "r" * 256),
+        ("/v1/responses/" + "r" * 257, None),  # no endpoint is remembered for it
         ("/v1/responses/", None),
         ("/v1/responses", None),
         ("/v1/responses/render", None),
