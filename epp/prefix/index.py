@@ -17,7 +17,7 @@ Rules:
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Final, cast
+from typing import Final
 
 from epp.prefix.integrity import check_index
 from epp.prefix.matching import Segments, view_segments
@@ -345,16 +345,17 @@ class PrefixIndex:
 
     def _evict(self, residency: Residency, budget: int) -> int:
         """Evicts oldest first until the capacity holds or the budget is spent; returns what is left of it."""
-        while residency.tokens > residency.capacity_tokens:
+        capacity = residency.capacity_tokens
+        while (excess := residency.tokens - capacity) > 0:
             if not budget:
                 self._excessive[residency] = None
                 return 0
             budget -= 1
-            oldest, excess = residency.newer, residency.tokens - residency.capacity_tokens
+            oldest = residency.newer
             if isinstance(oldest, Occupancy):
                 oldest.shed(residency, excess)
             else:
-                hold = cast("Hold", oldest)
+                hold: Hold = oldest  # type: ignore[assignment]  # the only other kind of entry
                 self._tree.shed(hold, -(-excess // hold.run.weight))
         if residency in self._excessive:
             del self._excessive[residency]

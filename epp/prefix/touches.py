@@ -1,6 +1,7 @@
 """What a touch does to the holds of one residency, and what it adds."""
 
 from collections.abc import Sequence
+from typing import Final
 
 import msgspec
 
@@ -9,6 +10,8 @@ from epp.prefix.runs import Hold, Run
 from epp.prefix.tree import BlockTree
 
 __all__ = ["Touch", "refresh"]
+
+_BELOW_ALL: Final = 1 << 62  # deeper than any path
 
 
 class Touch(msgspec.Struct, eq=False):
@@ -25,7 +28,7 @@ class Touch(msgspec.Struct, eq=False):
 
 def refresh(tree: BlockTree, residency: Residency, path: Sequence[Run], touch: Touch) -> None:
     """Makes `residency` hold the whole path; holds become newest deepest first, so the head is newest."""
-    covered = path[-1].end if path else 0
+    covered = _BELOW_ALL
     for run in reversed(path):
         if run.start < covered:  # else the hold of a piece below reaches up to here
             hold = run.holds.get(residency)

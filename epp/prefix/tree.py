@@ -186,11 +186,11 @@ class BlockTree:
 
     def shed(self, hold: Hold, blocks: int) -> None:
         """Gives up the deepest blocks of `hold`: at most `blocks`, and only in the run where it ends."""
-        run, residency = hold.run, hold.residency
-        hi = max(run.start, hold.hi - blocks)
-        residency.blocks -= hold.hi - hi
-        residency.tokens -= (hold.hi - hi) * run.weight
-        full = hold.hi == run.end
+        run, residency, before = hold.run, hold.residency, hold.hi
+        hi = max(run.start, before - blocks)
+        residency.blocks -= before - hi
+        residency.tokens -= (before - hi) * run.weight
+        full = before == run.end
         if full:
             run.dismiss(residency)
         hold.hi = hi
