@@ -113,7 +113,7 @@ class PassiveHealth:
 
     def on_pick(self, endpoint: Endpoint, now: float) -> None:
         """A request is sent to the endpoint: when it is half open, this is its probe."""
-        state = self._known(endpoint)
+        state = self._known(endpoint) if self._states else None
         if state is not None and state.cause is not None and now >= state.until:
             state.probing = True
             state.until = now + self._backoff_s(state.level)
@@ -137,7 +137,7 @@ class PassiveHealth:
 
     def on_response(self, endpoint: Endpoint, now: float) -> None:
         """The head of a response came, whatever its status but a dead engine's 500."""
-        state = self._known(endpoint)
+        state = self._known(endpoint) if self._states else None
         if state is None:
             return
         state.failures = state.refusals = 0
@@ -207,7 +207,7 @@ class PassiveHealth:
         return known
 
     def _compute(self, endpoints: tuple[Endpoint, ...], now: float) -> _Routable:
-        able = tuple([e for e in endpoints if takes_requests(e)])
+        able = tuple(filter(takes_requests, endpoints))
         ends = self._back_offs(able, now)
         most = len(able) // 2
         kept = able

@@ -36,10 +36,9 @@ class Ledger:
 
     def take(self, slot: int, tokens: int) -> int:
         """Count one request with `tokens` uncached prompt tokens; returns the epoch to release with."""
-        self.picks += 1
+        self.picks = self.last_picked[slot] = self.picks + 1
         self.requests[slot] += 1
         self.tokens[slot] += tokens
-        self.last_picked[slot] = self.picks
         return self.epochs[slot]
 
     def release_tokens(self, slot: int, tokens: int, epoch: int) -> None:

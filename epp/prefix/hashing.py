@@ -7,7 +7,8 @@ Two chains that share hash i share every hash before it, which is what lets the 
 blocks by their last hash alone.
 """
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
+from functools import lru_cache
 from struct import Struct
 from typing import Final, TypeVar
 
@@ -16,8 +17,10 @@ from xxhash import xxh3_64_intdigest
 __all__ = ["chain_seed", "drain", "hash_chain"]
 
 _STEP_BYTES: Final = 1 << 20
+# Blocks that are cut out of the data, and hashed, by one call in C; together no more than a step.
+_PIECE_BLOCKS: Final = 128
 # Small blocks cost per block, not per byte: 8,192 of them take about as long as one MiB of large ones.
-_STEP_BLOCKS: Final = 8192
+_STEP_PIECES: Final = 64
 
 _Result = TypeVar("_Result")
 
@@ -47,23 +50,30 @@ def hash_chain(
         raise ValueError(f"block_bytes must be at least 1, got {block_bytes}")
     if max_blocks is not None and max_blocks < 0:
         raise ValueError(f"max_blocks must be at least 0 or None, got {max_blocks}")
-    full_blocks = len(data) // block_bytes
-    end = block_bytes * (full_blocks if max_blocks is None else min(full_blocks, max_blocks))
-    step = block_bytes * max(1, min(_STEP_BLOCKS, _STEP_BYTES // block_bytes))
-    blocks = Struct(f"{block_bytes}s")
-    view = memoryview(data)
-    digest = xxh3_64_intdigest
-    last = seed
-    chain: list[int] = []
-    for start in range(0, end, step):
-        if start:
+    blocks = len(data) // block_bytes
+    if max_blocks is not None and max_blocks < blocks:
+        blocks = max_blocks
+    piece = min(_PIECE_BLOCKS, _STEP_BYTES // block_bytes) or 1
+    # Each hash is the seed of the next: `lasts` reads the list that is growing, one item behind its end.
+    chain = [seed]
+    lasts = iter(chain)
+    for first in range(0, blocks, piece):
+        if first and not first % (piece * _pieces_a_step(piece * block_bytes)):
             yield
-        # One C iterator cuts the blocks out; slicing each in Python costs more than hashing it.
-        chain += [
-            last := digest(block, last)
-            for (block,) in blocks.iter_unpack(view[start : min(start + step, end)])
-        ]
+        cut = _cutter(block_bytes, min(piece, blocks - first))
+        chain.extend(map(xxh3_64_intdigest, cut(data, first * block_bytes), lasts))
+    del chain[0]
     return chain
+
+
+def _pieces_a_step(piece_bytes: int) -> int:
+    return min(_STEP_PIECES, _STEP_BYTES // piece_bytes) or 1
+
+
+@lru_cache(256)
+def _cutter(block_bytes: int, count: int) -> Callable[[bytes | bytearray, int], tuple[bytes, ...]]:
+    """Cuts so many blocks out of data from an offset on. Sizes are few, and counts at most 128."""
+    return Struct(f"{block_bytes}s" * count).unpack_from
 
 
 def drain(generator: Generator[None, None, _Result]) -> _Result:

@@ -17,32 +17,19 @@ Rules:
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Final, cast
-
-import msgspec
+from typing import Final
 
 from epp.prefix.integrity import check_index
 from epp.prefix.matching import Segments, view_segments
 from epp.prefix.residency import Occupancy, Residency
 from epp.prefix.runs import Hold, Run
+from epp.prefix.touches import Touch, refresh
 from epp.prefix.tree import BlockTree
 
 __all__ = ["DEFAULT_CAPACITY_TOKENS", "Occupancy", "PrefixIndex", "Touch"]
 
 DEFAULT_CAPACITY_TOKENS: Final = 31_250 * 16  # the Go picker's default in engine blocks, of vLLM's 16 tokens
 _EVICTIONS_PER_CALL: Final = 256  # less than half a millisecond
-
-
-class Touch(msgspec.Struct, eq=False):
-    """What one call of `PrefixIndex.touch` added: for `undo`.
-
-    The blocks added are the end of the path, from `added_from` on, since what was held before was held from
-    its start. `holds` are those that grew, deepest first.
-    """
-
-    stamp: int
-    added_from: int = 0
-    holds: list[Hold] = []
 
 
 class _View:
@@ -189,40 +176,30 @@ class PrefixIndex:
         """
         if block_tokens < 1:
             raise ValueError(f"block_tokens must be at least 1, got {block_tokens}")
-        self._stamp += 1
+        self._stamp = stamp = self._stamp + 1
+        known, tree = self._views, self._tree
         touches: list[Touch] = []
-        path: list[Run] | None = None
+        path: list[Run] = []
         crowded: list[Residency] = []
         for view in views:
-            touch = Touch(self._stamp)
+            touch = Touch(stamp)
             touches.append(touch)
-            residency = self._residency(view, slot)
-            if residency is None or not chain:
-                continue
-            if path is None:
-                path = self._tree.grow(chain, block_tokens)
-            self._refresh(residency, path, touch)
-            if residency.tokens > residency.capacity_tokens:
-                crowded.append(residency)
-        if path is not None and len(path) > 1:
-            self._tree.mend(path)
+            try:
+                residency = known[view].residencies[slot]
+            except KeyError:
+                if (new := self._new_residency(view, slot)) is None:
+                    continue
+                residency = new
+            if chain:
+                path = path or tree.grow(chain, block_tokens)
+                refresh(tree, residency, path, touch)
+                if residency.tokens > residency.capacity_tokens:
+                    crowded.append(residency)
+        if len(path) > 1:
+            tree.mend(path)
         for residency in crowded:
             self._evict(residency, self._evictions_per_call)
         return touches
-
-    def _refresh(self, residency: Residency, path: list[Run], touch: Touch) -> None:
-        """Makes `residency` hold the whole path; holds become newest deepest first, so the head is newest."""
-        tree = self._tree
-        covered = path[-1].end if path else 0
-        for run in reversed(path):
-            if run.start < covered:  # else the hold of a piece below reaches up to here
-                hold = tree.take(residency, run)
-                if hold.hi < run.end:
-                    touch.added_from = hold.hi
-                    touch.holds.append(hold)
-                    tree.fill(hold)
-                hold.stamp = touch.stamp
-                covered = hold.lo
 
     def undo(self, touch: Touch) -> None:
         """Removes the blocks that `touch` added to its slot in its view, but those touched again since.
@@ -246,8 +223,13 @@ class PrefixIndex:
         Raises:
             ValueError: `tokens` is negative.
         """
-        occupancy = Occupancy(self._residency(view, slot))
-        self.resize(occupancy, tokens)
+        try:
+            residency: Residency | None = self._views[view].residencies[slot]
+        except KeyError:
+            residency = self._new_residency(view, slot)
+        occupancy = Occupancy(residency)
+        if tokens:
+            self.resize(occupancy, tokens)
         return occupancy
 
     def resize(self, occupancy: Occupancy, tokens: int) -> None:
@@ -262,12 +244,15 @@ class PrefixIndex:
             raise _negative(tokens)
         residency = occupancy.residency
         if residency is not None and residency.open:
-            residency.tokens += tokens - occupancy.tokens
-            if occupancy.tokens:
-                occupancy.unlink()
-            if tokens:
+            before = occupancy.tokens
+            if tokens and before:
+                residency.make_newest(occupancy)
+            elif tokens:
                 residency.append(occupancy)
+            elif before:
+                occupancy.unlink()
             occupancy.tokens = tokens
+            residency.tokens += tokens - before
             if residency.tokens > residency.capacity_tokens:
                 self._evict(residency, self._evictions_per_call)
 
@@ -349,14 +334,8 @@ class PrefixIndex:
         known = {residency for view in self._views.values() for residency in view.residencies.values()}
         check_index(self._tree, known | self._excessive.keys(), self._excessive)
 
-    def _residency(self, view: int, slot: int) -> Residency | None:
-        """The slot's residency, made on first use; None while the slot is busy, or when the view is gone."""
-        try:
-            return self._views[view].residencies[slot]
-        except KeyError:
-            return self._new_residency(view, slot)
-
     def _new_residency(self, view: int, slot: int) -> Residency | None:
+        """A slot's residency on first use; None while the slot is busy, or when the view is gone."""
         owner = self._views.get(view)
         if owner is None or owner.hidden >> slot & 1:
             return None
@@ -366,16 +345,17 @@ class PrefixIndex:
 
     def _evict(self, residency: Residency, budget: int) -> int:
         """Evicts oldest first until the capacity holds or the budget is spent; returns what is left of it."""
-        while residency.tokens > residency.capacity_tokens:
+        capacity = residency.capacity_tokens
+        while (excess := residency.tokens - capacity) > 0:
             if not budget:
                 self._excessive[residency] = None
                 return 0
             budget -= 1
-            oldest, excess = residency.newer, residency.tokens - residency.capacity_tokens
+            oldest = residency.newer
             if isinstance(oldest, Occupancy):
                 oldest.shed(residency, excess)
             else:
-                hold = cast("Hold", oldest)
+                hold: Hold = oldest  # type: ignore[assignment]  # the only other kind of entry
                 self._tree.shed(hold, -(-excess // hold.run.weight))
         if residency in self._excessive:
             del self._excessive[residency]

@@ -27,6 +27,7 @@ def check_index(
     bits = sum(mask.bit_count() for run in runs for mask in run.masks)
     covered = sum(_check_residency(residency, excessive) for residency in residencies)
     _require(bits == covered, f"masks name {bits} holders of runs, LRU lists {covered}")
+    _check_walked(tree)
 
 
 def _check_table(tree: BlockTree) -> list[Run]:
@@ -45,6 +46,14 @@ def _check_table(tree: BlockTree) -> list[Run]:
     for run, count in children.items():
         _require(run.children == count, f"{_name(run)} has {count} children, not {run.children}")
     return runs
+
+
+def _check_walked(tree: BlockTree) -> None:
+    """Checks that what is known of the last walk is what another one finds."""
+    known = tree.walked
+    found = tree.walk(list(known[0]))
+    tree.walked = known
+    _require(found == known[1:], "the last walk would end elsewhere now")
 
 
 def _check_run(run: Run) -> None:

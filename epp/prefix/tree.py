@@ -22,17 +22,20 @@ MAX_SHORT: Final = 4
 # A growing run keeps its weight while new blocks differ from it by at most 1/16: estimates drift, and a run
 # for each of their values would make paths long.
 _WEIGHT_TOLERANCE: Final = 16
+_NOWHERE: Final[tuple[Sequence[int], list[Run], int]] = ((), [], 0)
 
 
 class BlockTree:
     """All runs, and the only code that changes their shape or who holds them."""
 
-    __slots__ = ("columns", "runs", "shards")
+    __slots__ = ("columns", "runs", "shards", "walked")
 
     def __init__(self) -> None:
         self.shards: list[dict[int, Run]] = [{} for _ in range(1 << _SHARD_BITS)]
         self.runs = 0
         self.columns = 0
+        # The last chain and what it passes through; void when the shape of the tree changes.
+        self.walked: tuple[Sequence[int], list[Run], int] = _NOWHERE
 
     def widen(self, columns: int) -> Iterator[None]:
         """Gives the masks of all runs so many more columns, a shard at a time.
@@ -49,8 +52,14 @@ class BlockTree:
         return masks + (0,) * (self.columns - len(masks))
 
     def walk(self, chain: Sequence[int]) -> tuple[list[Run], int]:
-        """The runs that `chain` passes through and the depth up to which they hold its hashes."""
-        path: list[Run] = []
+        """The runs that `chain` passes through and the depth up to which they hold its hashes.
+
+        Asked again for the same object, as when a request is matched and then claimed, it knows the answer.
+        """
+        known, path, depth = self.walked
+        if known is chain:
+            return path, depth
+        path = []
         shards, total = self.shards, len(chain)
         parent, depth = None, 0
         while depth < total:
@@ -62,8 +71,10 @@ class BlockTree:
             path.append(run)
             end = run.end
             if end > total or chain[end - 1] != run.last:
-                return path, run.common_depth(chain)
+                depth = run.common_depth(chain)
+                break
             parent, depth = run, end
+        self.walked = chain, path, depth
         return path, depth
 
     def grow(self, chain: Sequence[int], weight: int) -> list[Run]:
@@ -80,6 +91,7 @@ class BlockTree:
         return path
 
     def _append(self, path: list[Run], chain: Sequence[int], depth: int, weight: int) -> None:
+        self.walked = _NOWHERE
         tip = path[-1] if path else None
         hashes = array("Q", chain[depth:])
         if (
@@ -122,6 +134,7 @@ class BlockTree:
 
         Costs the same for any number of holders: only the short ones are looked at.
         """
+        self.walked = _NOWHERE
         length = depth - run.start
         run.masks = self._padded(run.masks)  # its new key may lie in a shard that `widen` has passed
         head = Run(run.parent, run.start, run.hashes[:length], run.weight, run.masks)
@@ -146,22 +159,18 @@ class BlockTree:
         return head
 
     def take(self, residency: Residency, run: Run) -> Hold:
-        """The hold of `residency` that ends in `run`, as its newest; `fill` then makes it complete.
+        """A hold of `residency` that ends in `run`, where it has none, as its newest; `fill` completes it.
 
         Where the run is held through a piece below it, the hold there is parted at the run's end:
 
         before      |-- run --|-- piece --|       after      |-- run --|-- piece --|
                     ═══════════════════════                  ══════════ ═══════════
         """
-        hold = run.holds.get(residency)
-        if hold is None:
-            hold = run.holds[residency] = Hold(residency, run)
-            residency.append(hold)
-            if run.masks[residency.column] & residency.bit:
-                below = hold_below(run, residency)
-                hold.lo, hold.hi, below.lo = below.lo, run.end, run.end
-        else:
-            residency.make_newest(hold)
+        hold = run.holds[residency] = Hold(residency, run)
+        residency.append(hold)
+        if run.masks[residency.column] & residency.bit:
+            below = hold_below(run, residency)
+            hold.lo, hold.hi, below.lo = below.lo, run.end, run.end
         return hold
 
     def fill(self, hold: Hold) -> None:
@@ -177,11 +186,11 @@ class BlockTree:
 
     def shed(self, hold: Hold, blocks: int) -> None:
         """Gives up the deepest blocks of `hold`: at most `blocks`, and only in the run where it ends."""
-        run, residency = hold.run, hold.residency
-        hi = max(run.start, hold.hi - blocks)
-        residency.blocks -= hold.hi - hi
-        residency.tokens -= (hold.hi - hi) * run.weight
-        full = hold.hi == run.end
+        run, residency, before = hold.run, hold.residency, hold.hi
+        hi = max(run.start, before - blocks)
+        residency.blocks -= before - hi
+        residency.tokens -= (before - hi) * run.weight
+        full = before == run.end
         if full:
             run.dismiss(residency)
         hold.hi = hi
@@ -209,6 +218,7 @@ class BlockTree:
             if len(run.short) > MAX_SHORT:
                 self.cut(run, hi)
         elif run.short:
+            self.walked = _NOWHERE
             # The longest hold is the run's new end; nothing can follow what nobody holds.
             run.end = max(hold.hi for hold in run.short)
             del run.hashes[run.end - run.start :]
@@ -256,6 +266,7 @@ class BlockTree:
                 run.parent.lower = None
 
     def _unlist(self, run: Run) -> None:
+        self.walked = _NOWHERE
         shard = self.shards[run.hashes[0] >> SHARD_SHIFT]
         if shard.get(run.hashes[0]) is run:  # else another prefix has the same hash, see `walk`
             del shard[run.hashes[0]]

@@ -1,19 +1,22 @@
 """Columns of scores, how they are added up, and the candidates' slots that they are read by."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from operator import add, itemgetter
 from typing import Any, Final, overload
 
 from epp.endpoints.types import Endpoint
 from epp.errors import InternalError
 
-__all__ = ["CandidateSlots", "Column", "SegmentColumn", "add_weighted", "clamped"]
+__all__ = ["CandidateSlots", "Column", "SegmentColumn", "add_weighted", "clamped", "contenders"]
 
 Column = Sequence[float]
 
 # A mask with at most this many bits is added bit by bit; wider ones cost a pass over all candidates together.
 _FEW_BITS: Final = 16
+
+# To look at this share of the candidates one by one is cheaper than a pass over all.
+_FEW_SHARE: Final = 8
 
 # Masks that share a pass. The table of their sums has two to this power entries.
 _MASKS_A_PASS: Final = 5
@@ -27,7 +30,7 @@ class CandidateSlots:
     serves.
     """
 
-    __slots__ = ("candidates", "first", "mask", "read", "width")
+    __slots__ = ("_first", "_place_of", "candidates", "mask", "read", "width")
 
     def __init__(self, candidates: tuple[Endpoint, ...]) -> None:
         numbers = [endpoint.slot for endpoint in candidates]
@@ -37,12 +40,23 @@ class CandidateSlots:
         run = itemgetter(slice(first, first + count))
         self.candidates = candidates
         self.read: Callable[[Sequence[Any]], Sequence[Any]] = run if is_run else itemgetter(*numbers)
-        self.first = first if is_run else None  # None: there are gaps
+        self._first = first if is_run else 0
+        self._place_of = None if is_run else {number: place for place, number in enumerate(numbers)}
         self.width = max(numbers, default=0) + 1
         self.mask = ((1 << count) - 1) << first if is_run else _mask_of(numbers, self.width)
 
     def __len__(self) -> int:
         return len(self.candidates)
+
+    def places(self, mask: int) -> list[int]:
+        """Places of the candidates whose bits are in `mask`, which must have no other; one step for each."""
+        found = []
+        mask >>= self._first
+        while mask:
+            place = mask.bit_length() - 1
+            found.append(place)
+            mask ^= 1 << place
+        return found if self._place_of is None else [self._place_of[slot] for slot in found]
 
 
 def _mask_of(numbers: Sequence[int], width: int) -> int:
@@ -96,25 +110,21 @@ def clamped(column: Column, length: int) -> Column:
     Raises:
         InternalError: the column does not have `length` numbers.
     """
+    if type(column) is SegmentColumn and len(column.slots.candidates) == length:
+        if 0.0 <= column.base <= 1.0:
+            for _, value in column.segments:
+                if not 0.0 <= value <= 1.0:
+                    break
+            else:
+                return column
+        segments = tuple([(mask, _clamp(value)) for mask, value in column.segments])
+        return SegmentColumn(column.slots, _clamp(column.base), segments)
     if len(column) != length:
         raise InternalError(f"a scorer gave {len(column)} scores for {length} candidates")
-    if isinstance(column, SegmentColumn):
-        return _clamped_segments(column)
     # Only a sum sees every NaN: comparisons with it are false, so minimum and maximum may step over it.
     if math.isnan(sum(column)) or min(column) < 0.0 or max(column) > 1.0:
         return [_clamp(score) for score in column]
     return column
-
-
-def _clamped_segments(column: SegmentColumn) -> SegmentColumn:
-    for _, value in column.segments:
-        if not 0.0 <= value <= 1.0:
-            break
-    else:
-        if 0.0 <= column.base <= 1.0:
-            return column
-    segments = tuple((mask, _clamp(value)) for mask, value in column.segments)
-    return SegmentColumn(column.slots, _clamp(column.base), segments)
 
 
 def _clamp(score: float) -> float:
@@ -129,38 +139,37 @@ def add_weighted(
     base = 0.0
     change_of: dict[int, float] = {}  # by mask
     for column, weight in columns:
-        if isinstance(column, SegmentColumn):
-            base += weight * column.base
+        if type(column) is SegmentColumn:
+            level = column.base
+            base += weight * level
             for mask, value in column.segments:
-                change_of[mask] = change_of.get(mask, 0.0) + weight * (value - column.base)
+                change_of[mask] = change_of.get(mask, 0.0) + weight * (value - level)
         else:
             totals = [total + weight * score for total, score in zip(totals, column, strict=True)]
     if base:
         totals = [total + base for total in totals]
-    return _add_at_masks(totals, change_of, slots) if change_of else totals
-
-
-def _add_at_masks(totals: list[float], change_of: Mapping[int, float], slots: CandidateSlots) -> list[float]:
-    """A new list, with each change added at the candidates of its mask."""
+    if not change_of:
+        return totals
     totals = totals.copy()
     many: list[tuple[int, float]] = []
     for any_mask, change in change_of.items():
         mask = any_mask & slots.mask
-        if slots.first is None or mask.bit_count() > _FEW_BITS:
-            many.append((mask, change))
+        if mask.bit_count() <= _FEW_BITS:
+            for place in slots.places(mask):
+                totals[place] += change
         else:
-            _add_bit_by_bit(totals, mask >> slots.first, change)
+            many.append((mask, change))
+    return _add_at_masks(totals, many, slots) if many else totals
+
+
+def _add_at_masks(
+    totals: list[float], many: Sequence[tuple[int, float]], slots: CandidateSlots
+) -> list[float]:
+    """A list with each change added at the candidates of its mask."""
     for start in range(0, len(many), _MASKS_A_PASS):
         changes = _changes(many[start : start + _MASKS_A_PASS], slots)
         totals = list(map(add, totals, changes))
     return totals
-
-
-def _add_bit_by_bit(totals: list[float], places: int, change: float) -> None:
-    while places:
-        place = places.bit_length() - 1
-        totals[place] += change
-        places ^= 1 << place
 
 
 def _changes(masks: Sequence[tuple[int, float]], slots: CandidateSlots) -> Iterator[float]:
@@ -176,3 +185,23 @@ def _changes(masks: Sequence[tuple[int, float]], slots: CandidateSlots) -> Itera
         column += (int.from_bytes(f"{mask:0{slots.width}b}".encode()) - zeros) << number
         sums += [total + change for total in sums]
     return map(sums.__getitem__, slots.read(column.to_bytes(slots.width, "little")))
+
+
+def contenders(
+    leaders: list[int], columns: Sequence[tuple[Column, float]], slots: CandidateSlots
+) -> Sequence[int] | None:
+    """Places where the best totals can be once `columns` are added, in order; None where that is not known.
+
+    `leaders` are those before, in order. Numbers of the columns are not negative, and where a base is 0 only
+    totals in the masks rise: the best is one of those, or it was one before.
+    """
+    raised = 0
+    for column, _ in columns:
+        if type(column) is not SegmentColumn or column.base:
+            return None
+        for mask, _ in column.segments:
+            raised |= mask
+    raised &= slots.mask
+    if raised.bit_count() * _FEW_SHARE > len(slots.candidates):
+        return None
+    return sorted({*leaders, *slots.places(raised)}) if raised else leaders

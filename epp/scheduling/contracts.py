@@ -8,7 +8,7 @@ profile. A column is aligned with `cycle.candidates`: a list, or a `SegmentColum
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal, Protocol, runtime_checkable
+from typing import ClassVar, Final, Literal, Protocol, runtime_checkable
 
 import msgspec
 
@@ -18,10 +18,13 @@ from epp.request.types import InferenceRequest
 from epp.scheduling.columns import CandidateSlots, Column, SegmentColumn
 
 __all__ = [
-    "NO_MATCH", "BuildContext", "CandidateSlots", "Column", "Cycle", "Decision", "Filter", "Narrowing",
-    "PickObserver", "Picker", "PrefixMatch", "ProfileHandler", "ProfileResult", "ResponseHeaderPlugin",
-    "ResponseObserver", "ScoredColumn", "Scorer", "SegmentColumn", "Volatility",
+    "NEAR_SHARE", "NO_MATCH", "BuildContext", "CandidateSlots", "Column", "Cycle", "Decision", "Filter",
+    "Narrowing", "PickObserver", "Picker", "PrefixMatch", "ProfileHandler", "ProfileResult",
+    "ResponseHeaderPlugin", "ResponseObserver", "ScoredColumn", "Scorer", "SegmentColumn", "Volatility",
 ]  # fmt: skip
+
+# Totals that differ by less than this share of the largest possible one are close to each other.
+NEAR_SHARE: Final = 0.01
 
 # When what a plugin says of the same candidates may change: with a new snapshot of the pool ("snapshot") or
 # with each request or pick ("request").
@@ -180,10 +183,14 @@ class Picker(Protocol):
     name: str
     max_endpoints: int  # how many a gateway is told; retries may use the whole order
 
-    def order(self, cycle: Cycle, totals: Column, weight_sum: float) -> Iterable[Endpoint]:
+    def order(
+        self, cycle: Cycle, totals: Column, weight_sum: float, contenders: Sequence[int] | None = None
+    ) -> Iterable[Endpoint]:
         """All candidates, best first; lazy, since mostly only the first is needed.
 
         `weight_sum` is the largest total that the profile can give: what a tolerance is measured by.
+        `contenders`, where known, are places of candidates in their order: all whose total is within
+        `NEAR_SHARE` of `weight_sum` below the highest, and maybe others.
         """
         ...
 

@@ -1,31 +1,47 @@
 """A scheduling profile: filters, weighted scorers and one picker, run over the candidates of a cycle."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
+import msgspec
+
 from epp.errors import NoEndpointsError, SaturatedError
-from epp.scheduling.columns import CandidateSlots, add_weighted, clamped
-from epp.scheduling.contracts import Cycle, Filter, Narrowing, Picker, ProfileResult, ScoredColumn, Scorer
+from epp.scheduling.columns import CandidateSlots, add_weighted, clamped, contenders
+from epp.scheduling.contracts import (
+    NEAR_SHARE,
+    Cycle,
+    Filter,
+    Narrowing,
+    Picker,
+    ProfileResult,
+    ScoredColumn,
+    Scorer,
+)
 
 __all__ = ["SchedulingProfile"]
 
 # Candidate tuples whose snapshot columns are kept at a time: one a model that the pool serves.
 _KEPT_TUPLES: Final = 64
+# Of so many candidates it is worth while to know the best beforehand, if they are at most a part of them.
+_MANY: Final = 128
+_FEW_SHARE: Final = 8
 # Stands where a scorer is asked for each request.
 _GAP: Final = ScoredColumn("", "", 0.0, ())
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _SnapshotColumns:
+class _SnapshotColumns(msgspec.Struct, frozen=True, eq=False):
     """What does not change while the pool's snapshot stands.
 
-    `columns` has a gap where a scorer is asked for each request; `totals` is the weighted sum of the others.
+    `columns` has a gap where a scorer is asked for each request; `totals` is the weighted sum of the others,
+    and `leaders` are the places close to the highest, where candidates are many and these are few.
     """
 
+    version: int
     slots: CandidateSlots
     columns: list[ScoredColumn]
     totals: list[float]
+    leaders: list[int] | None = None
 
 
 class SchedulingProfile:
@@ -65,16 +81,12 @@ class SchedulingProfile:
         """
         if not cycle.candidates:
             raise NoEndpointsError("no endpoint is ready")
-        own, narrowed = self._filter(cycle)
-        columns, totals = self._score(own)
+        own, narrowed = self._filter(cycle) if self.filters else (cycle, ())
+        columns, totals, places = self._score(own)
+        picker = self.picker
+        order = picker.order(own, totals, self.weight_sum, places)
         return ProfileResult(
-            profile=self.name,
-            candidates=own.candidates,
-            narrowed=narrowed,
-            columns=columns,
-            totals=totals,
-            order=self.picker.order(own, totals, self.weight_sum),
-            max_endpoints=self.picker.max_endpoints,
+            self.name, own.candidates, narrowed, columns, totals, order, picker.max_endpoints
         )
 
     def _filter(self, cycle: Cycle) -> tuple[Cycle, tuple[Narrowing, ...]]:
@@ -91,29 +103,45 @@ class SchedulingProfile:
             own = replace(own, candidates=passed, full=own.full and plugin.volatility == "snapshot")
         return own, tuple(narrowed)
 
-    def _score(self, cycle: Cycle) -> tuple[tuple[ScoredColumn, ...], list[float]]:
+    def _score(self, cycle: Cycle) -> tuple[tuple[ScoredColumn, ...], list[float], Sequence[int] | None]:
+        """All columns, the totals, and where the best can be if that is known."""
         snapshot = self._snapshot(cycle)
-        columns = snapshot.columns.copy()
-        asked = []
+        slots, columns = snapshot.slots, snapshot.columns.copy()
+        count, asked = len(cycle.candidates), []
         for place, scorer, weight in self._asked:
-            columns[place] = column = _scored(scorer, weight, cycle)
-            asked.append((column.scores, weight))
-        return tuple(columns), add_weighted(snapshot.totals, asked, snapshot.slots)
+            scores = clamped(scorer.score(cycle), count)
+            columns[place] = ScoredColumn(scorer.name, scorer.type, weight, scores)
+            asked.append((scores, weight))
+        leaders = snapshot.leaders
+        places = None if leaders is None else contenders(leaders, asked, slots)
+        return tuple(columns), add_weighted(snapshot.totals, asked, slots), places
 
     def _snapshot(self, cycle: Cycle) -> _SnapshotColumns:
         """Columns of the "snapshot" scorers, kept while candidates and pool version are the same."""
         if not cycle.full:
             return self._snapshot_columns(cycle)
+        # The entry holds the tuple, so its id stays taken.
+        kept = self._kept.get(id(cycle.candidates))
+        if kept is None or kept.version != cycle.pool_version:
+            kept = self._keep(cycle)
+        cycle.known_slots = kept.slots
+        return kept
+
+    def _keep(self, cycle: Cycle) -> _SnapshotColumns:
         if cycle.pool_version != self._kept_version or len(self._kept) >= _KEPT_TUPLES:
             self._kept.clear()
             self._kept_version = cycle.pool_version
-        # The entry holds the tuple, so its id stays taken.
-        key = id(cycle.candidates)
-        kept = self._kept.get(key)
-        if kept is None:
-            kept = self._kept[key] = self._snapshot_columns(cycle)
-        cycle.known_slots = kept.slots
+        fresh = self._snapshot_columns(cycle)
+        leaders = self._leaders(fresh.totals)
+        kept = self._kept[id(cycle.candidates)] = msgspec.structs.replace(fresh, leaders=leaders)
         return kept
+
+    def _leaders(self, totals: list[float]) -> list[int] | None:
+        if len(totals) < _MANY:
+            return None
+        bar = max(totals) - NEAR_SHARE * self.weight_sum
+        leaders = [place for place, total in enumerate(totals) if total >= bar]
+        return leaders if len(leaders) * _FEW_SHARE <= len(totals) else None
 
     def _snapshot_columns(self, cycle: Cycle) -> _SnapshotColumns:
         slots = cycle.slots()
@@ -122,7 +150,8 @@ class SchedulingProfile:
             for scorer, weight in self.scorers
         ]
         weighted = [(column.scores, column.weight) for column in columns if column is not _GAP]
-        return _SnapshotColumns(slots, columns, add_weighted([0.0] * len(slots), weighted, slots))
+        totals = add_weighted([0.0] * len(slots), weighted, slots)
+        return _SnapshotColumns(cycle.pool_version, slots, columns, totals)
 
 
 def _scored(scorer: Scorer, weight: float, cycle: Cycle) -> ScoredColumn:

@@ -15,6 +15,7 @@ from epp.scheduling.contracts import (
     ResponseHeaderPlugin,
     ResponseObserver,
 )
+from epp.scheduling.handlers.single_profile import SingleProfileHandler
 from epp.scheduling.profile import SchedulingProfile
 
 __all__ = ["Scheduler"]
@@ -34,6 +35,9 @@ class Scheduler:
         self.handler = handler
         self._header_dropped = header_dropped
         self._names = tuple(self.profiles)
+        # This handler asks for the first profile whatever the request: mostly there is no need to ask it.
+        single = isinstance(handler, SingleProfileHandler) and profiles
+        self._only = self.profiles[self._names[0]] if single else None
         self._observers = {name: _observers(profile) for name, profile in self.profiles.items()}
         self._learners = {name: _learners(profile) for name, profile in self.profiles.items()}
         every = {id(one): one for learners in self._learners.values() for one in learners}
@@ -48,6 +52,10 @@ class Scheduler:
             SaturatedError: a profile dropped every candidate.
             InternalError: the handler asks for a profile twice, for one that does not exist, or for none.
         """
+        only = self._only
+        if only is not None:
+            result = only.run(cycle)
+            return Decision(cycle, result, {only.name: result})
         done: dict[str, ProfileResult] = {}
         while names := self.handler.pick(cycle, self._names, done):
             for name in names:

@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from xxhash import xxh3_64_intdigest
 
 from epp.prefix import chain_seed, drain, hash_chain
 
@@ -133,6 +134,18 @@ def test_steps_do_not_change_the_chain():
     assert len(whole) == 2340
     assert whole[:900] == drain(hash_chain(data[:900_000], 7, 1000, None))
     assert len(set(whole)) == 2340
+
+
+@pytest.mark.parametrize("count", [127, 128, 129, 300])
+@pytest.mark.parametrize("kind", [bytes, bytearray])
+def test_each_hash_is_the_seed_of_the_next_however_many_there_are(count, kind):
+    data = kind(ALPHABETS * 5)[: count * 4]
+    expected, last = [], 7
+    for start in range(0, count * 4, 4):
+        last = xxh3_64_intdigest(data[start : start + 4], last)
+        expected.append(last)
+
+    assert drain(hash_chain(data, 7, 4, None)) == expected
 
 
 @pytest.mark.parametrize(

@@ -363,6 +363,10 @@ def corrupt_reach_inside(index, path, side, residencies, occupancy):
     path[1].holds[residencies[0]].lo = 2
 
 
+def corrupt_walked(index, path, side, residencies, occupancy):
+    index._tree.walked = (TRUNK, path[:1], 4)
+
+
 @pytest.mark.parametrize(
     ("corrupt", "message"),
     [
@@ -397,6 +401,7 @@ def corrupt_reach_inside(index, path, side, residencies, occupancy):
             corrupt_reach_inside,
             r"slot 0 of column 0 has a hold that begins inside the run of blocks \[0, 4\)",
         ),
+        (corrupt_walked, "the last walk would end elsewhere now"),
     ],
 )
 def test_damage_is_found_and_named(corrupt, message):

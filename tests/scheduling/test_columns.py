@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from epp.errors import InternalError
-from epp.scheduling.columns import CandidateSlots, SegmentColumn, add_weighted, clamped
+from epp.scheduling.columns import CandidateSlots, SegmentColumn, add_weighted, clamped, contenders
 from tests.scheduling.builders import endpoint, fleet
 
 
@@ -167,3 +167,39 @@ def test_a_segment_column_has_the_value_of_the_mask_an_endpoint_is_in(case):
                 for e in slots.candidates
             ]
             assert list(column) == expected
+
+
+def masked(slots, mask, base=0.0):
+    return SegmentColumn(slots, base, ((mask, 0.5),)), 1.0
+
+
+@pytest.mark.parametrize(
+    "numbers, mask, expected",
+    [((0, 1, 2), 0b101, [0, 2]), ((3, 4, 5), 0b110000, [1, 2]), ((1, 4, 70), 1 << 70 | 1 << 4, [1, 2])],
+)
+def test_places_of_a_mask_are_those_of_its_slots(numbers, mask, expected):
+    assert sorted(slots_at(*numbers).places(mask)) == expected
+
+
+@pytest.mark.parametrize(
+    "leaders, masks, expected",
+    [
+        ([3, 9], [], [3, 9]),
+        ([3, 9], [1 << 5], [3, 5, 9]),
+        ([3, 9], [1 << 5 | 1 << 1, 1 << 9], [1, 3, 5, 9]),
+        ([3], [1 << 90], [3]),  # no candidate
+        ([3], [0xFF], [0, 1, 2, 3, 4, 5, 6, 7]),
+        ([3], [0x1FF], None),  # more than an eighth of the candidates
+    ],
+)
+def test_contenders_are_the_leaders_and_those_whose_totals_rise(leaders, masks, expected):
+    slots = CandidateSlots(fleet(64))
+
+    assert contenders(leaders, [masked(slots, mask) for mask in masks], slots) == expected
+
+
+def test_contenders_are_not_known_where_a_column_changes_all_totals():
+    slots = CandidateSlots(fleet(64))
+
+    assert contenders([3], [([0.5] * 64, 1.0)], slots) is None
+    assert contenders([3], [masked(slots, 1, base=0.25)], slots) is None

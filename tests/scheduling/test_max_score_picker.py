@@ -153,3 +153,11 @@ def test_the_first_is_the_least_loaded_of_the_best_band(values, requests):
     band = [slot for slot, total in enumerate(values) if total >= max(values) - 0.06]
     assert first in band
     assert requests[first] == min(requests[slot] for slot in band)
+
+
+def test_the_first_is_sought_among_the_contenders_and_the_others_among_all():
+    totals = [0.5, 0.995, 0.25, 1.0, 0.9]
+
+    found = picker().order(cycle(fleet(5), ledger=ledger([0, 1, 0, 2, 0])), totals, 1.0, [1, 3, 4])
+
+    assert slots_of(found) == [1, 3, 4, 0, 2]

@@ -380,3 +380,58 @@ def test_a_replaced_endpoint_is_scored_by_its_new_numbers():
     moved = (replace(pool[0], metrics=EndpointMetrics(waiting=8.0, kv_usage=0.5)), pool[1])
 
     assert list(made.run(cycle(moved, pool_version=2)).totals) == [1.0, 4.0]
+
+
+@st.composite
+def large_cases(draw):
+    """Many candidates of which few are close to the best, with slots that may have gaps."""
+    usages = draw(st.lists(st.floats(0.0, 1.0), min_size=128, max_size=160))
+    step = draw(st.sampled_from([1, 3]))
+    pool = tuple(endpoint(step * n, metrics=EndpointMetrics(kv_usage=u)) for n, u in enumerate(usages))
+    near = draw(st.lists(st.integers(0, 127), max_size=20))
+    masks = [sum(1 << step * place for place in {*near[half::2]}) for half in (0, 1)]
+    segments = tuple((mask & ~masks[0] if at else mask, 3 + at) for at, mask in enumerate(masks) if mask)
+    requests = draw(st.lists(st.integers(0, 2), min_size=480, max_size=480))
+    return pool, {"gpu": PrefixMatch(segments, 6, 64.0)}, requests
+
+
+@given(large_cases())
+def test_of_many_candidates_the_same_are_first_whether_the_best_are_known_beforehand_or_not(case):
+    pool, matches, requests = case
+    scorers = (KvCacheUtilizationScorer("kv"), 2), (PrefixCacheScorer("gpu", "gpu"), 1)
+    kept = profile(*scorers)
+    kept.run(cycle(pool, ledger=ledger(size=480)))
+
+    known = kept.run(cycle(pool, matches=matches, ledger=ledger(requests)))
+    fresh = profile(*scorers).run(cycle(pool, matches=matches, ledger=ledger(requests), full=False))
+
+    assert slots_of(known.order, 3) == slots_of(fresh.order, 3)
+
+
+class Watching(MaxScorePicker):
+    """Remembers the contenders that it was told."""
+
+    def order(self, cycle, totals, weight_sum, contenders=None):
+        self.contenders = contenders
+        return super().order(cycle, totals, weight_sum, contenders)
+
+
+@pytest.mark.parametrize(
+    "usages, expected",
+    [
+        ([0.5] * 126 + [0.0, 0.005], [3, 126, 127]),
+        ([0.5] * 125 + [0.0, 0.005], None),  # too few candidates
+        ([0.5] * 128, None),  # too many that are close
+    ],
+)
+def test_the_best_are_known_beforehand_where_they_are_few_of_many(usages, expected):
+    watching = Watching("p", random.Random(1))
+    scorers = (KvCacheUtilizationScorer("kv"), 2), (PrefixCacheScorer("gpu", "gpu"), 1)
+    pool = fleet(len(usages), kv_usage=usages)
+    matches = {"gpu": held(1 << 3)}
+
+    SchedulingProfile("default", (), scorers, watching).run(
+        cycle(pool, matches=matches, ledger=ledger(size=128))
+    )
+
+    assert watching.contenders == expected

@@ -53,6 +53,21 @@ def test_single_profile_handler_runs_the_profile_and_uses_its_order():
     assert slots_of(decision.primary.order) == [1, 0]
 
 
+def test_single_profile_handler_asks_for_the_first_profile_and_then_for_nothing():
+    handler, c = SingleProfileHandler("single-profile-handler"), cycle(fleet(1))
+    result = profile("a").run(c)
+
+    assert handler.pick(c, ("a", "b"), {}) == ("a",)
+    assert handler.pick(c, ("a", "b"), {"a": result}) == ()
+    assert handler.primary({"a": result}) == "a"
+    assert list(Scheduler([profile("a"), profile("b")], handler).schedule(c).results) == ["a"]
+
+
+def test_single_profile_handler_without_a_profile_is_our_own_fault():
+    with pytest.raises(InternalError, match="'single' ran no profile"):
+        Scheduler([], SingleProfileHandler("single")).schedule(cycle(fleet(1)))
+
+
 class Telling(FixedScorer):
     """A scorer that tells the client which slot answered."""
 

@@ -9,12 +9,11 @@ from typing import ClassVar, Final
 from epp.endpoints.ledger import Ledger
 from epp.endpoints.types import Endpoint
 from epp.scheduling.columns import CandidateSlots
-from epp.scheduling.contracts import BuildContext, Column, Cycle
+from epp.scheduling.contracts import NEAR_SHARE, BuildContext, Column, Cycle
 from epp.scheduling.registry import param
 
 __all__ = ["MaxScoreParameters", "MaxScorePicker"]
 
-_TIE_SHARE: Final = 0.01  # of the largest possible total
 _ROUNDING: Final = 1e-9  # totals that differ by the order of additions only are equal
 
 
@@ -51,7 +50,7 @@ class MaxScorePicker:
         self.max_endpoints = max_endpoints
         self._random = generator
         self._by_load = tie_break == "inFlight"
-        self._tie_share = _TIE_SHARE if self._by_load else _ROUNDING
+        self._tie_share = NEAR_SHARE if self._by_load else _ROUNDING
 
     @classmethod
     def build(cls, name: str, parameters: MaxScoreParameters, context: BuildContext) -> "MaxScorePicker":
@@ -60,16 +59,28 @@ class MaxScorePicker:
             name, context.random, max_endpoints=parameters.max_endpoints, tie_break=parameters.tie_break
         )
 
-    def order(self, cycle: Cycle, totals: Column, weight_sum: float) -> Iterator[Endpoint]:
+    def order(
+        self, cycle: Cycle, totals: Column, weight_sum: float, contenders: Sequence[int] | None = None
+    ) -> Iterator[Endpoint]:
         """All candidates, best first."""
-        places = self._places(cycle.slots(), cycle.ledger, totals, self._tie_share * weight_sum)
+        tolerance = self._tie_share * weight_sum
+        places = self._places(cycle.slots(), cycle.ledger, totals, tolerance, contenders)
         return map(cycle.candidates.__getitem__, places)
 
     def _places(
-        self, slots: CandidateSlots, ledger: Ledger, totals: Column, tolerance: float
+        self,
+        slots: CandidateSlots,
+        ledger: Ledger,
+        totals: Column,
+        tolerance: float,
+        contenders: Sequence[int] | None,
     ) -> Iterator[int]:
-        bar = max(totals) - tolerance
-        ties = [place for place, total in enumerate(totals) if total >= bar]
+        if contenders is None:
+            bar = max(totals) - tolerance
+            ties = [place for place, total in enumerate(totals) if total >= bar]
+        else:
+            bar = max(map(totals.__getitem__, contenders)) - tolerance
+            ties = [place for place in contenders if totals[place] >= bar]
         first = self._first(ties, slots, ledger) if len(ties) > 1 else ties[0]
         yield first
         ties.remove(first)

@@ -1,7 +1,7 @@
 """random-picker."""
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -36,7 +36,9 @@ class RandomPicker:
         """Factory for the registry."""
         return cls(name, context.random, max_endpoints=parameters.max_endpoints)
 
-    def order(self, cycle: Cycle, _totals: Column, _weight_sum: float) -> Iterator[Endpoint]:
+    def order(
+        self, cycle: Cycle, _totals: Column, _weight_sum: float, _contenders: Sequence[int] | None = None
+    ) -> Iterator[Endpoint]:
         """All candidates in random order."""
         return shuffled(cycle.candidates, self._random)
 

@@ -3,7 +3,7 @@
 import heapq
 import math
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
 from epp.endpoints.types import Endpoint
@@ -33,7 +33,9 @@ class WeightedRandomPicker:
         """Factory for the registry."""
         return cls(name, context.random, max_endpoints=parameters.max_endpoints)
 
-    def order(self, cycle: Cycle, totals: Column, _weight_sum: float) -> Iterator[Endpoint]:
+    def order(
+        self, cycle: Cycle, totals: Column, _weight_sum: float, _contenders: Sequence[int] | None = None
+    ) -> Iterator[Endpoint]:
         """All candidates, drawn by their totals."""
         return self._order(cycle.candidates, totals)
 
