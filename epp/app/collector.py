@@ -5,11 +5,11 @@ from typing import Final
 
 __all__ = ["calm_collector"]
 
-# How many objects may come before the youngest are looked at, which takes below a millisecond; then how many
-# such looks before those that outlived them are looked at once more; then how many of these before all are.
-# The second is small because in a burst all outlive: what 20 looks had left of 512 streams held the loop for
-# 18 ms. The third is large: all together take tens of milliseconds.
-_THRESHOLDS: Final = (5_000, 2, 1_000)
+# How many objects may come before the youngest are looked at; then how many such looks before those that
+# outlived them are looked at once more; then how many of these before all are. The first two are small, for
+# looks of below a millisecond: in a burst all outlive, and to look at what 20 looks at 5,000 objects had left
+# took 18 ms. The third is large: all together take tens of milliseconds.
+_THRESHOLDS: Final = (1_000, 2, 10_000)
 
 
 def calm_collector() -> None:

@@ -23,4 +23,4 @@ def test_what_was_built_before_is_not_looked_at_again_and_few_are_at_a_time():
 
     assert gc.get_freeze_count() > 0
     assert not any(thing is built for thing in gc.get_objects())
-    assert gc.get_threshold() == (5_000, 2, 1_000)
+    assert gc.get_threshold() == (1_000, 2, 10_000)
