@@ -109,6 +109,34 @@ async def test_connection_idle_for_the_keep_alive_time_is_not_reused():
     assert scene.network.transports[0].aborted
 
 
+async def test_a_request_closes_no_more_than_one_connection_that_is_too_old():
+    scene = Scene(keep_alive_s=3.0)
+    for _ in range(3):
+        await scene.send()
+    scene.network.answer(0, 1, 2)
+    scene.loop.now += 3.0
+    await scene.send()
+
+    assert [transport.aborted for transport in scene.network.transports] == [False, False, True, False]
+
+
+async def test_many_idle_connections_are_closed_fifty_at_a_time():
+    scene = Scene(keep_alive_s=3.0)
+    for _ in range(120):
+        await scene.send()
+    scene.network.answer(*range(120))
+    scene.loop.now += 3.0
+    closed, delays = [], []
+    for _ in range(3):
+        sweeper = scene.loop.timers.pop()
+        delays.append(sweeper.when - scene.loop.now)
+        sweeper.callback()
+        closed.append(sum(transport.aborted for transport in scene.network.transports))
+
+    assert closed == [50, 100, 120]
+    assert delays[1:] == [0.0, 0.0]  # the others have their turn between
+
+
 async def test_connection_idle_for_less_is_reused():
     scene = Scene(keep_alive_s=3.0)
     await scene.send()
