@@ -8,7 +8,6 @@ else the machine does.
 """
 
 import argparse
-import asyncio
 import sys
 import tempfile
 from collections import Counter
@@ -77,21 +76,9 @@ async def count(options: argparse.Namespace, log: str) -> Counts:
     clients = [router.client() for _ in range(options.clients)]
     bodies = lane.requests(options.bytes)
 
-    async def serve(requests: int) -> None:
-        for first in range(0, requests, len(clients)):
-            for number, client in enumerate(clients, first):
-                client.data_received(bodies[number % len(bodies)])
-            while len(router.asked) < len(clients):  # noqa: ASYNC110  sent in later turns
-                await asyncio.sleep(0)
-            asked, router.asked = router.asked, []
-            for endpoint in asked:
-                endpoint.data_received(lane.RESPONSE)
-            for _ in range(TURNS_AFTER):
-                await asyncio.sleep(0)
-
-    await serve(WARM_REQUESTS)
+    await router.serve(clients, bodies, WARM_REQUESTS, TURNS_AFTER)
     with Watch() as counts:
-        await serve(REQUESTS)
+        await router.serve(clients, bodies, REQUESTS, TURNS_AFTER)
     router.runtime.observers.stop()
     return counts
 

@@ -106,6 +106,21 @@ class Lane:
         assert isinstance(protocol, FastProtocol)
         return protocol
 
+    async def serve(
+        self, clients: list[FastProtocol], bodies: list[bytes], count: int, turns_after: int = 1
+    ) -> None:
+        """So many requests, one a client at a time; each round ends with turns of the loop."""
+        for first in range(0, count, len(clients)):
+            for number, client in enumerate(clients, first):
+                client.data_received(bodies[number % len(bodies)])
+            while len(self.asked) < len(clients):  # noqa: ASYNC110  sent in later turns
+                await asyncio.sleep(0)
+            asked, self.asked = self.asked, []
+            for endpoint in asked:
+                endpoint.data_received(RESPONSE)
+            for _ in range(turns_after):
+                await asyncio.sleep(0)
+
 
 def requests(size: int) -> list[bytes]:
     """Chats of about `size` bytes: 32 texts, each the beginning of several prompts."""
@@ -144,15 +159,7 @@ async def measure(options: argparse.Namespace, log: str) -> None:
     bodies = requests(options.bytes)
 
     async def serve(count: int) -> None:
-        for first in range(0, count, len(clients)):
-            for number, client in enumerate(clients, first):
-                client.data_received(bodies[number % len(bodies)])
-            while len(lane.asked) < len(clients):  # noqa: ASYNC110  sent in later turns
-                await asyncio.sleep(0)
-            asked, lane.asked = lane.asked, []
-            for endpoint in asked:
-                endpoint.data_received(RESPONSE)
-            await asyncio.sleep(0)
+        await lane.serve(clients, bodies, count)
 
     await serve(1000)
     calm_collector()

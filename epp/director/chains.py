@@ -6,7 +6,7 @@ from functools import lru_cache
 import msgspec
 
 from epp.director.tokens import TokenRatios
-from epp.director.views import TierView
+from epp.director.views import Tier, TierView
 from epp.prefix import PrefixIndex, chain_seed, hash_chain
 from epp.request.types import InferenceRequest, Prompt
 from epp.scheduling.contracts import NO_MATCH, PrefixMatch
@@ -52,11 +52,15 @@ class BlockSize(msgspec.Struct, frozen=True):
 
 
 class ViewGroup(msgspec.Struct, frozen=True):
-    """Views that cut the chains alike: one of them, and names and index views of all."""
+    """Views that cut the chains alike: one of them, and names and index views of all.
+
+    `answers` is how often each holds the answer, too: once (GPU), or not at all.
+    """
 
     view: TierView
     names: list[str]
     numbers: list[int]
+    answers: list[int]
 
 
 class ViewGroups(msgspec.Struct, frozen=True):
@@ -113,12 +117,13 @@ def block_sizes(views: Sequence[TierView], beside: Sequence[TierView] = ()) -> t
 
 
 def view_groups(views: Sequence[TierView]) -> ViewGroups:
-    """What `match_views` looks up for `views`."""
+    """`views` by how they cut the chains, for `match_views` and for claims."""
     groups: dict[tuple[int, int | None], ViewGroup] = {}
     for view in views:
-        group = groups.setdefault(view.cut, ViewGroup(view, [], []))
+        group = groups.setdefault(view.cut, ViewGroup(view, [], [], []))
         group.names.append(view.name)
         group.numbers.append(view.index_view)
+        group.answers.append(int(view.tier is Tier.GPU))
     return ViewGroups(tuple(view.name for view in views), tuple(groups.values()))
 
 

@@ -9,12 +9,10 @@ Both also hold full engine blocks that no hash block stands for: the prompt's ta
 anonymous runs; without them the tiers would look larger than they are.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
-import msgspec
-
-from epp.director.chains import PromptChains
+from epp.director.chains import PromptChains, ViewGroup, view_groups
 from epp.director.hold import Hold
 from epp.director.recent import RecentNumbers
 from epp.director.views import Tier, TierView, engine_block_tokens
@@ -29,17 +27,6 @@ _WEIGHT: Final = 0.1
 
 # A block's weight is corrected when it turns out to be wrong by more; ratios of one prompt family vary less.
 _TOLERANCE: Final = 1 / 16
-
-
-class _Alike(msgspec.Struct, frozen=True):
-    """Views that take the same blocks of a prompt, and their numbers in the index.
-
-    `answers` is how often each holds the answer too: once, or not at all.
-    """
-
-    view: TierView
-    numbers: tuple[int, ...]
-    answers: tuple[int, ...]
 
 
 class OutputLengths:
@@ -67,8 +54,8 @@ class Claims:
 
     def __init__(self, index: PrefixIndex, views: Sequence[TierView], ledger: Ledger) -> None:
         self._index = index
-        self._groups = _grouped(views)
-        self._gpu_groups = _grouped(v for v in views if v.tier is Tier.GPU)
+        self._groups = view_groups(views).groups
+        self._gpu_groups = view_groups([v for v in views if v.tier is Tier.GPU]).groups
         self._occupied = tuple(number for group in self._groups for number in group.numbers)
         self._answers = tuple(answer for group in self._groups for answer in group.answers)
         self._ledger = ledger
@@ -102,7 +89,7 @@ class Claims:
 
     def _touch(
         self,
-        groups: tuple[_Alike, ...],
+        groups: tuple[ViewGroup, ...],
         endpoint: Endpoint,
         chains: PromptChains,
         block_tokens: Mapping[int, float],
@@ -206,20 +193,6 @@ class Claims:
     def _release_counts(self, hold: Hold) -> None:
         self.prefill_done(hold)
         self._ledger.release_request(hold.endpoint.slot, hold.epoch)
-
-
-def _grouped(views: Iterable[TierView]) -> tuple[_Alike, ...]:
-    groups: dict[tuple[int, int | None], list[TierView]] = {}
-    for view in views:
-        groups.setdefault(view.cut, []).append(view)
-    return tuple(
-        _Alike(
-            alike[0],
-            tuple(view.index_view for view in alike),
-            tuple(int(view.tier is Tier.GPU) for view in alike),
-        )
-        for alike in groups.values()
-    )
 
 
 def _alike(claimed: Mapping[int, float], learned: Mapping[int, float]) -> bool:

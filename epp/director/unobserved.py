@@ -21,6 +21,7 @@ from typing import Final
 
 from epp.director.exchange import Exchange
 from epp.director.hold import Hold
+from epp.director.recent import RecentNumbers
 from epp.endpoints.ledger import Ledger
 from epp.endpoints.types import Endpoint
 
@@ -54,7 +55,7 @@ class Unobserved:
         self._ledger = ledger
         self._release = release
         self._by_slot: dict[int, list[_Counted]] = {}
-        self._durations: dict[str, float] = {}
+        self._durations: RecentNumbers[str] = RecentNumbers()
         self._scraped: dict[int, float] = {}
 
     def __len__(self) -> int:
@@ -63,15 +64,12 @@ class Unobserved:
 
     def expected_s(self, model: str) -> float:
         """How long a request for `model` takes."""
-        return self._durations.get(model, FIRST_GUESS_S)
+        known = self._durations.get(model)
+        return FIRST_GUESS_S if known is None else known
 
     def learn(self, exchange: Exchange, now: float) -> None:
         """A request is known to have ended now."""
-        self._learn(_model(exchange), now - exchange.arrived)
-
-    def _learn(self, model: str, seconds: float) -> None:
-        old = self._durations.get(model, seconds)
-        self._durations[model] = old + _WEIGHT * (seconds - old)
+        self._durations.blend(_model(exchange), now - exchange.arrived, _WEIGHT)
 
     def add(self, exchange: Exchange, hold: Hold, now: float) -> None:
         """Count a request from here on without knowing."""
@@ -101,7 +99,7 @@ class Unobserved:
         settled = sorted((c for c in counted if c.settled <= now), key=lambda c: c.due)
         surplus = len(settled) - max(0, told - observed)
         for over in settled[: max(0, surplus)]:
-            self._learn(over.model, now - over.since)
+            self._durations.blend(over.model, now - over.since, _WEIGHT)
             self._end(over, now)
 
     def tick(self, now: float) -> None:

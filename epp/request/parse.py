@@ -13,6 +13,7 @@ import msgspec
 from epp.errors import BadRequestError
 from epp.request.canonical import LARGE_BYTES, NEVER_IN_UTF8, string_bytes
 from epp.request.readers import READERS, Reader
+from epp.request.routes import LONGEST_RESPONSE_ID
 from epp.request.schema import Envelope
 from epp.request.steps import result_of
 from epp.request.types import Api, Body, InferenceRequest, Prompt
@@ -22,7 +23,6 @@ __all__ = ["checked_model", "is_manifold", "parse_request", "parse_steps"]
 _BOM: Final = b"\xef\xbb\xbf"
 _MAX_REPAIRED_BYTES: Final = 1_000_000  # a repaired body is decoded whole; no large one is repaired
 _MAX_MODEL_CHARACTERS: Final = 1024  # names are remembered, logged and used as labels
-_MAX_ID_CHARACTERS: Final = 256
 _NOT_GIVEN: Final = frozenset({b"", b"null"})
 _MANIFOLD_BYTES: Final = 131_072
 _MANY_OBJECTS: Final = 1000
@@ -167,7 +167,7 @@ def checked_model(name: str | None) -> str | None:
 def _response_id(raw: bytes) -> str | None:
     """The response that is continued; of one that no endpoint can have made nothing is kept."""
     response_id = _text(raw)
-    return response_id if 0 < len(response_id) <= _MAX_ID_CHARACTERS else None
+    return response_id if 0 < len(response_id) <= LONGEST_RESPONSE_ID else None
 
 
 def _positive_int(raw: msgspec.Raw) -> int | None:

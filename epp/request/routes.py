@@ -5,10 +5,10 @@ from typing import Final
 
 from epp.request.types import Api
 
-__all__ = ["api_of", "stored_response_of"]
+__all__ = ["LONGEST_RESPONSE_ID", "api_of", "stored_response_of"]
 
 _STORED: Final = "/v1/responses/"
-_MAX_ID_CHARACTERS: Final = 256  # longer ones are never remembered
+LONGEST_RESPONSE_ID: Final = 256  # characters; longer ones are never remembered
 
 _APIS: Final = MappingProxyType(
     {
@@ -48,4 +48,4 @@ def stored_response_of(path: str) -> str | None:
     if not path.startswith(_STORED) or path in _APIS:
         return None
     response_id = path[len(_STORED) :].partition("/")[0]
-    return response_id if 0 < len(response_id) <= _MAX_ID_CHARACTERS else None
+    return response_id if 0 < len(response_id) <= LONGEST_RESPONSE_ID else None
