@@ -251,3 +251,13 @@ def test_served_by_the_pick_and_after_the_end_change_nothing():
     exchange.hold = None
     pool.director.on_served(exchange, "10.9.9.9:1")
     assert exchange.target is target
+
+
+def test_of_names_that_clients_make_up_those_of_long_ago_are_forgotten():
+    pool = Pool(n=1)
+    unobserved = pool.director.unobserved
+    for number in range(1025):
+        exchange, _ = pool.send(PROMPT, 1.0, model=f"m{number}")
+        unobserved.learn(exchange, 3.0)
+
+    assert (unobserved.expected_s("m0"), unobserved.expected_s("m1024")) == (FIRST_GUESS_S, 2.0)
