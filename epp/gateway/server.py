@@ -17,6 +17,7 @@ from epp.gateway.events import Event
 from epp.gateway.health import Health
 from epp.gateway.messages import HEALTH_SERVICE, PICKER_SERVICE, messages
 from epp.gateway.picked import PickedRequest, ProtocolFault, Surroundings
+from epp.http.patience import patient_timeout
 
 __all__ = ["GatewayServer", "Listeners"]
 
@@ -186,7 +187,7 @@ async def _next(request: PickedRequest, context: Any, deadline: float) -> Any:
     if not request.waits_for_request:
         return await context.read()
     try:
-        async with asyncio.timeout_at(deadline):
+        async with patient_timeout(deadline - asyncio.get_running_loop().time()):
             return await context.read()
     except TimeoutError:
         return None

@@ -2,15 +2,15 @@
 
 import asyncio
 import socket
-from collections.abc import Callable
-from typing import Any, Protocol, cast
+from typing import Protocol, cast
 
 from epp.http.exchange import Exchange
+from epp.http.patience import PatientTimer, Timers
 from epp.http.response import ResponseReader
 from epp.http.types import BodyStream, ErrorKind, Origin, ResponseHead, UpstreamFailure, UpstreamSettings
 from epp.http.upload import Upload
 
-__all__ = ["Connection", "ConnectionOwner", "Exchange", "Timers"]
+__all__ = ["Connection", "ConnectionOwner", "Exchange"]
 
 _JOIN_BYTES = 16_384  # up to here one joined write is cheaper than two
 _SLICE_BYTES = 262_144  # the most that a transport has to copy of a large body at a time
@@ -18,22 +18,6 @@ _PROBES = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3))  # n
 _NOTHING = memoryview(b"")
 
 _Body = bytes | bytearray | BodyStream
-
-
-class Timers(Protocol):
-    """The part of an event loop that deadlines need."""
-
-    def time(self) -> float:
-        """Seconds of the loop's clock."""
-        ...
-
-    def call_later(self, delay: float, callback: Callable[[], object], /) -> asyncio.TimerHandle:
-        """Run `callback` in `delay` seconds."""
-        ...
-
-    def call_exception_handler(self, context: dict[str, Any], /) -> None:
-        """Report an exception that nobody awaits."""
-        ...
 
 
 class ConnectionOwner(Protocol):
@@ -76,7 +60,7 @@ class Connection(asyncio.Protocol):
         self._owner = owner
         self._settings = settings
         self._timers = timers
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: PatientTimer | None = None
         self._period_s = _shortest_timeout_s(settings)
         self._reader = ResponseReader(settings)
         self._transport: asyncio.Transport | None = None
@@ -109,7 +93,7 @@ class Connection(asyncio.Protocol):
         self._reader.begin(head_only=head_only, upgrade=upgrade)
         self._head_told = self._body_began = False
         if self._timer is None and self._period_s > 0:
-            self._timer = self._timers.call_later(self._period_s, self._on_timer)
+            self._timer = PatientTimer(self._timers, self._period_s, self._on_timer)
         transport = self._transport
         if transport is None:
             self._pending = head, body
@@ -356,7 +340,7 @@ class Connection(asyncio.Protocol):
                 self._fail(kind, detail)
                 return
             wait_s = min(wait_s, deadline - now)
-        self._timer = self._timers.call_later(wait_s, self._on_timer)
+        self._timer = PatientTimer(self._timers, wait_s, self._on_timer)
 
     def _deadlines(self, exchange: Exchange) -> list[tuple[float, ErrorKind, str]]:
         if self._reader.upgraded:

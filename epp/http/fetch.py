@@ -3,6 +3,7 @@
 import asyncio
 from dataclasses import dataclass
 
+from epp.http.patience import patient_timeout
 from epp.http.pool import UpstreamPool
 from epp.http.types import ErrorKind, Headers, Origin, ResponseHead, UpstreamFailure, UpstreamRequest
 
@@ -79,7 +80,7 @@ async def fetch(
             or its body is larger than `max_bytes` (PROTOCOL).
     """
     try:
-        async with asyncio.timeout(timeout_s):
+        async with patient_timeout(timeout_s):
             if not once:
                 try:
                     return await _fetch_once(pool, origin, request, max_bytes, fresh=False)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from epp.http.connection import Connection, Exchange
+from epp.http.patience import patient_timeout
 from epp.http.request import encode_head
 from epp.http.tls import EndpointTls, endpoint_context
 from epp.http.types import (
@@ -192,7 +193,7 @@ class UpstreamPool:
     async def _connect(self, connection: Connection) -> None:
         timeout_s = self._settings.connect_timeout_s
         try:
-            async with asyncio.timeout(timeout_s or None):
+            async with patient_timeout(timeout_s or None):
                 await self._dial(lambda: connection, connection.origin, self._tls(connection.origin))
         except TimeoutError:
             connection.connect_failed(ErrorKind.CONNECT_TIMEOUT, f"not connected within {timeout_s:g} s")

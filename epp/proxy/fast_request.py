@@ -16,6 +16,7 @@ from epp.director import EndReason, Exchange, RequestHead, Target
 from epp.errors import EppError, FirstByteTimeoutError, InternalError, RequestTimeoutError, ShuttingDownError
 from epp.http import Headers, ResponseHead, UpstreamFailure
 from epp.http.collected import Collected
+from epp.http.patience import PatientTimer
 from epp.proxy.arrival import arrival_of
 from epp.proxy.asgi import Scope
 from epp.proxy.ends import CLIENT_GONE, COMPLETE, End, ended_by
@@ -107,7 +108,7 @@ class FastRequest(msgspec.Struct, eq=False, weakref=True):
     _answer_head: ResponseHead | None = None
     _observed: ObservedAnswer | None = None
     _stalled_since: float | None = None
-    _timer: asyncio.TimerHandle | None = None
+    _timer: PatientTimer | None = None
     _end: End | None = None
     _ended_at: float = 0.0
 
@@ -144,7 +145,8 @@ class FastRequest(msgspec.Struct, eq=False, weakref=True):
         self._body_read = True
         total_s = self._around.settings.total_timeout_s
         if total_s:
-            self._timer = self._connection.loop.call_at(self._arrived + total_s, self._on_total_timeout)
+            left_s = self._arrived + total_s - self._connection.loop.time()
+            self._timer = PatientTimer(self._connection.loop, left_s, self._on_total_timeout)
         self._body = self._received.take()
         self._steps = self._around.director.prepare(self._exchange, self._body, self._around.now())
         self._turns.preparing.add(self)

@@ -10,6 +10,7 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from epp.errors import BadRequestError, EppError, HeadTooLargeError, RequestTimeoutError
+from epp.http.patience import PatientTimer
 from epp.proxy.asgi import ABORT_EXTENSION, Headers
 from epp.proxy.cycle import Cycle
 from epp.proxy.errors import error_in_callback, render_error
@@ -62,7 +63,7 @@ class HttpProtocol(HttpToolsProtocol):
         self._offered = False  # the request whose head is being parsed offers WebSocket
         self._on_data: Callable[[bytes], None] | None = None  # takes what comes on a WebSocket
         self._refusal: EppError | None = None
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: PatientTimer | None = None
         self._timed_phase = Phase.IDLE
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -215,7 +216,7 @@ class HttpProtocol(HttpToolsProtocol):
         self._cancel_timer()
         self._timed_phase = self._phase
         limit_s = self._settings.head_timeout_s if self._phase is Phase.HEAD else self.body_limit_s()
-        self._timer = self.loop.call_later(limit_s, self._on_receive_timeout)
+        self._timer = PatientTimer(self.loop, limit_s, self._on_receive_timeout)
 
     def body_limit_s(self) -> float:
         """How long a body may take; applications have their own limit and answer first."""

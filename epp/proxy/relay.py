@@ -9,6 +9,7 @@ from epp.director import Director, Exchange
 from epp.errors import EppError, OverloadedError, ShuttingDownError
 from epp.http import Credentials, UpstreamPool
 from epp.http.headers import new_request_id
+from epp.http.patience import PatientTimer
 from epp.proxy.asgi import Receive, Scope, Send
 from epp.proxy.intake import BodyBudget
 from epp.proxy.relayed import RelayedRequest
@@ -73,7 +74,7 @@ class Relay:
         )
         self._active: set[Served] = set()
         self._closed = False
-        self._sweeper: asyncio.TimerHandle | None = None
+        self._sweeper: PatientTimer | None = None
 
     @property
     def in_flight(self) -> int:
@@ -116,7 +117,7 @@ class Relay:
 
     def _sweep_later(self) -> None:
         interval_s = self.around.settings.client_stall_timeout_s / 4
-        self._sweeper = asyncio.get_running_loop().call_later(interval_s, self._sweep)
+        self._sweeper = PatientTimer(asyncio.get_running_loop(), interval_s, self._sweep)
 
     def _sweep(self) -> None:
         """Cut the answers of clients that have stopped reading; one timer for all, none for each piece."""

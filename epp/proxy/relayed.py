@@ -19,6 +19,7 @@ from epp.http import (
     UpstreamFailure,
     UpstreamRequest,
 )
+from epp.http.patience import PatientTimer, patient_timeout
 from epp.proxy.answer import Answer
 from epp.proxy.arrival import arrival_of
 from epp.proxy.asgi import ABORT_EXTENSION, Receive, Scope, Send
@@ -87,6 +88,7 @@ class RelayedRequest:
         self._names: AnswerNames | None = None
         self._watch: asyncio.Task[None] | None = None
         self._timeout: asyncio.Timeout | None = None
+        self._timer: PatientTimer | None = None
         self._on_timeout = COMPLETE  # what it means when the timeout ends the request
         self._sending_since: float | None = None  # a part of the answer waits for the client
         self._upload: _Counted | None = None
@@ -130,11 +132,11 @@ class RelayedRequest:
             return ended_by(InternalError("internal error"))
 
     async def _under_timeout(self) -> End:
-        body_timeout_s = self._around.settings.body_timeout_s
-        self._on_timeout = ended_by(RequestTimeoutError("the body of the request did not arrive in time"))
         try:
-            async with asyncio.timeout(body_timeout_s) as timeout:
+            async with asyncio.timeout(None) as timeout:
                 self._timeout = timeout
+                late = RequestTimeoutError("the body of the request did not arrive in time")
+                self._bound(self._around.settings.body_timeout_s, late)
                 await self._serve()
         except TimeoutError:
             if not timeout.expired():
@@ -142,6 +144,7 @@ class RelayedRequest:
             return self._on_timeout
         finally:
             self._timeout = None
+            self._unbound()
         return COMPLETE
 
     async def _conclude(self, end: End) -> None:
@@ -157,7 +160,7 @@ class RelayedRequest:
         response = render_error(error, self._request_id, close=not self._body_read)
         start = {"type": "http.response.start", "status": response.status, "headers": response.headers}
         try:
-            async with asyncio.timeout(self._around.settings.client_stall_timeout_s):
+            async with patient_timeout(self._around.settings.client_stall_timeout_s):
                 await self._send(start)
                 await self._send({"type": "http.response.body", "body": response.body})
         except TimeoutError:
@@ -262,19 +265,27 @@ class RelayedRequest:
 
     def _on_body_read(self) -> None:
         self._body_read = True
-        self._on_timeout = ended_by(FirstByteTimeoutError("no answer within the total time"))
         total_s = self._around.settings.total_timeout_s
-        self._expire_at(self._arrived + total_s if total_s else None)
+        if total_s:
+            left_s = self._arrived + total_s - self._loop.time()
+            self._bound(left_s, FirstByteTimeoutError("no answer within the total time"))
+        else:
+            self._unbound()
 
     async def _watch_client(self) -> None:
         while (await self._receive())["type"] != "http.disconnect":
             pass
         self._interrupt(CLIENT_GONE)
 
-    def _expire_at(self, when: float | None) -> None:
-        """Bound the rest of the request, in time of the loop; None: nothing does."""
-        if self._timeout is not None and not self._timeout.expired():
-            self._timeout.reschedule(when)
+    def _bound(self, limit_s: float, late: EppError) -> None:
+        """End the request with `late` if it takes longer from here on."""
+        self._unbound()
+        self._timer = PatientTimer(self._loop, limit_s, lambda: self._interrupt(ended_by(late)))
+
+    def _unbound(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
     # The answer.
 

@@ -7,6 +7,8 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from epp.http.patience import PatientTimer
+
 __all__ = ["ClientTransport"]
 
 _ESTABLISHED = b"\x01"  # the first byte of Linux's tcp_info: the state of the connection
@@ -40,7 +42,7 @@ class ClientTransport(asyncio.Transport):
         self._flush_s = flush_s
         self._input_unfinished = input_unfinished
         self._closing = False
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: PatientTimer | None = None
         self._is_tls = transport.get_extra_info("sslcontext") is not None
         # Bound once: these are called for every chunk.
         self.write = transport.write  # type: ignore[method-assign]
@@ -109,7 +111,7 @@ class ClientTransport(asyncio.Transport):
 
     def _limit_closing(self) -> None:
         patience_s = self._flush_s if self.get_write_buffer_size() else self._linger_s
-        self._timer = self._loop.call_later(patience_s, self._transport.abort)
+        self._timer = PatientTimer(self._loop, patience_s, self._transport.abort)
 
     def abort(self) -> None:
         """Close at once, whatever is left to send."""

@@ -93,7 +93,7 @@ class TunnelledRequest(RelayedRequest):
 
     async def _tunnel(self, answer: Answer) -> None:
         start = self._begin_answer(answer)
-        self._expire_at(None)
+        self._unbound()
         self._client.accept(start["headers"], self._upstream.feed)
         self._open = True
         while True:

@@ -47,6 +47,13 @@ class FakeTimers:
             first.callback()
         self.now = end
 
+    def stand_still(self, seconds):
+        """Time passes, then what was due fires, all at once and late."""
+        self.now += seconds
+        for timer in [timer for timer in self.timers if timer.when <= self.now and not timer.cancelled]:
+            self.timers.remove(timer)
+            timer.callback()
+
 
 class FakeTransport(asyncio.Transport):
     """Takes everything that is written; closing is told to the protocol by the test."""

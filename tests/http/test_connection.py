@@ -416,6 +416,25 @@ class TestDeadlines:
         assert sink.events == [failure(ErrorKind.FIRST_BYTE_TIMEOUT, "no response head within 600 s")]
         assert line.transport.aborted
 
+    def test_what_an_endpoint_sent_while_the_loop_stood_still_is_in_time(self, sink):
+        line = Line(first_byte_timeout_s=10.0)
+        line.send(sink)
+        line.timers.stand_still(60.0)
+        line.receive(LENGTH_2 + b"ab")
+
+        assert sink.events[-1] == "end"
+        assert not line.transport.aborted
+
+    def test_an_endpoint_that_stays_silent_after_a_standstill_is_given_up(self, sink):
+        line = Line(first_byte_timeout_s=10.0)
+        line.send(sink)
+        line.timers.stand_still(60.0)
+        before = sink.events[:]
+        line.timers.advance(5.0)
+
+        assert before == []
+        assert sink.events == [failure(ErrorKind.FIRST_BYTE_TIMEOUT, "no response head within 10 s")]
+
     def test_interim_response_starts_the_wait_for_the_head_again(self, sink):
         line = Line(first_byte_timeout_s=10.0)
         line.send(sink)

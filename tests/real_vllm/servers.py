@@ -134,6 +134,10 @@ class VllmServer:
         """Stop the engine's process only: the HTTP server takes requests that nobody works on."""
         os.kill(self._engine(), signal.SIGSTOP)
 
+    def thaw(self) -> None:
+        """Let every process go on."""
+        os.killpg(self._started().pid, signal.SIGCONT)
+
     def _engine(self) -> int:
         listing = subprocess.run(
             ["pgrep", "-g", str(self._started().pid), "-f", "EngineCore"],

@@ -13,7 +13,8 @@ from tests.real_vllm.texts import english
 
 pytestmark = [pytest.mark.realvllm, pytest.mark.timeout(360)]
 
-_TOKENS = 1500  # seconds, while a frozen server makes none
+_STREAM_TOKENS = 1500  # seconds: the server dies while it streams
+_PLAIN_TOKENS = 100
 _MOST_SENT = 16  # plain requests, until the victim has its share of them
 
 
@@ -57,18 +58,22 @@ class Crowd:
         except (openai.APIError, httpx.HTTPError) as error:
             sent.error = error
 
-    async def _create(self, prompt, *, stream):
+    async def _create(self, prompt, max_tokens, *, stream):
         return await self._client.completions.with_raw_response.create(
-            model="tiny", prompt=prompt, max_tokens=_TOKENS, stream=stream, extra_body={"ignore_eos": True}
+            model="tiny",
+            prompt=prompt,
+            max_tokens=max_tokens,
+            stream=stream,
+            extra_body={"ignore_eos": True},
         )
 
     async def _one_piece(self, sent, prompt):
-        answer = await self._create(prompt, stream=False)
+        answer = await self._create(prompt, _PLAIN_TOKENS, stream=False)
         sent.endpoint = answer.headers["x-epp-endpoint"]
-        sent.complete = answer.parse().usage.completion_tokens == _TOKENS
+        sent.complete = answer.parse().usage.completion_tokens == _PLAIN_TOKENS
 
     async def _stream(self, sent, prompt):
-        answer = await self._create(prompt, stream=True)
+        answer = await self._create(prompt, _STREAM_TOKENS, stream=True)
         sent.endpoint = answer.headers["x-epp-endpoint"]
         async for event in answer.parse():
             sent.chunks += 1
@@ -102,15 +107,16 @@ def in_flight(router, server):
 async def outage(router, client, servers, *, freeze, strike, plain, late=0):
     """End a server that streams and that at least `plain` requests wait for; wait for all requests to end.
 
-    The victim is stopped by `freeze` as soon as it streams, so that it answers nothing more before `strike`
-    ends it, however slow the machine is. `late` streams come just after.
+    Both servers are stopped by `freeze` as soon as one streams: neither answers nor changes its load until
+    `strike` ends the victim, however slow the machine is, so both get their share. `late` streams come after.
     Returns the requests, the server that was ended, and the other one.
     """
     crowd = Crowd(client)
     crowd.send_streams(1)
     await eventually(lambda: crowd.alive() and crowd.begun(), "a stream has begun")
     survivor, victim = sorted(servers, key=lambda server: server.address == crowd.begun()[0].endpoint)
-    freeze(victim)
+    for server in servers:
+        freeze(server)
     before = in_flight(router, victim)
     while in_flight(router, victim) < before + plain:
         assert len(crowd.plain) < _MOST_SENT, "the victim gets none of them"
@@ -121,6 +127,7 @@ async def outage(router, client, servers, *, freeze, strike, plain, late=0):
             "it is sent on",
         )
     strike(victim)
+    survivor.thaw()
     crowd.send_streams(late)
     await crowd.all_done()
     return crowd, victim, survivor

@@ -5,10 +5,12 @@ No head and no body is limited here: Envoy has limited both before it asks.
 
 import asyncio
 from collections.abc import Generator
+from functools import partial
 from typing import Final, cast
 
 from epp.gateway.standalone.checks import CheckAnswer, Checks
 from epp.gateway.standalone.questions import QuestionReader
+from epp.http.patience import PatientTimer
 
 __all__ = ["CheckProtocol"]
 
@@ -39,7 +41,7 @@ class CheckProtocol(asyncio.Protocol):
         if self._steps is not None:
             self._steps.close()
         if self._told is not None:
-            self._loop.call_later(self._patience_s, self._checks.unread, self._told)
+            PatientTimer(self._loop, self._patience_s, partial(self._checks.unread, self._told))
 
     def data_received(self, data: bytes) -> None:
         """Bytes of a question."""
