@@ -36,6 +36,8 @@ def fleet(tmp_path_factory):
 @pytest.fixture
 def servers(fleet):
     """Both servers, healthy, idle and with empty tiers."""
+    for server in fleet:
+        server.thaw()  # whatever a test has left behind
     start_all(fleet)
     for server in fleet:
         server.empty_tiers()

@@ -135,8 +135,9 @@ class VllmServer:
         os.kill(self._engine(), signal.SIGSTOP)
 
     def thaw(self) -> None:
-        """Let every process go on."""
-        os.killpg(self._started().pid, signal.SIGCONT)
+        """Let every process go on, if there are any."""
+        if self.running:
+            os.killpg(self._started().pid, signal.SIGCONT)
 
     def _engine(self) -> int:
         listing = subprocess.run(
@@ -155,6 +156,10 @@ class VllmServer:
     def cached_tokens(self, source: str) -> float:
         """Prompt tokens that the engine says it took from a tier: `device` or `host`."""
         return pages.read(self.url, "vllm:prompt_tokens_cached_by_source_total", source=source)
+
+    def load(self) -> int:
+        """Requests that the HTTP server has, also while the engine is stopped."""
+        return int(httpx.get(f"{self.url}/load", timeout=30).raise_for_status().json()["server_load"])
 
     def busy(self) -> float:
         """Requests that the engine has, running or waiting."""
