@@ -37,7 +37,8 @@ class Timers(Protocol):
 class PatientTimer:
     """Calls `callback` in `delay_s` seconds; if the loop is late for it, as much later, 5 s at most.
 
-    A loop that is late again has stood still again, and the deadline is put off again.
+    A loop that is late again has stood still again, and the deadline is put off again. A time that is over
+    already (negative) tells nothing of the loop: the call comes in the next turn.
     """
 
     __slots__ = ("_callback", "_due", "_handle", "_timers")
@@ -45,7 +46,7 @@ class PatientTimer:
     def __init__(self, timers: Timers, delay_s: float, callback: Callable[[], object]) -> None:
         self._timers = timers
         self._callback = callback
-        self._arm(timers.time(), delay_s)
+        self._arm(timers.time(), max(0.0, delay_s))
 
     def cancel(self) -> None:
         """Do not call; without effect afterwards."""

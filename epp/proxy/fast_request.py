@@ -345,6 +345,7 @@ class FastRequest(msgspec.Struct, eq=False, weakref=True):
         self._end = End(end.reason) if end.error is not None and self.response_started else end
         if self._timer is not None:
             self._timer.cancel()
+            self._timer = None  # it knows this object
         if self._executions is not None:
             self._executions.release()
             self._executions = None

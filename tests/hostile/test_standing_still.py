@@ -13,7 +13,7 @@ from epp.http import Origin, UpstreamPool, UpstreamRequest, UpstreamSettings, fe
 from epp.proxy import ProxySettings
 from tests.hostile.kit import StrictEndpoint
 
-SHORT = ProxySettings(head_timeout_s=0.1, body_timeout_s=0.1, keep_alive_s=0.1, total_timeout_s=0.3)
+SHORT = ProxySettings(head_timeout_s=0.1, body_timeout_s=0.1, keep_alive_s=0.1)
 HEAD = b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n"
 
 

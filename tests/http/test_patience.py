@@ -37,37 +37,32 @@ def test_a_timer_that_is_late_by_a_step_of_the_loop_calls_at_once(timers):
     assert calls == ["called"]
 
 
-def test_a_timer_waits_on_for_as_long_as_the_loop_stood_still(timers):
+@pytest.mark.parametrize(
+    ("standstills_s", "put_off_s"),
+    [
+        pytest.param([13.0], 3.0, id="as long as the loop stood still"),
+        pytest.param([3600.0], 5.0, id="five seconds after a suspended machine"),
+        pytest.param([12.0, 4.0], 2.0, id="again after another standstill"),
+    ],
+)
+def test_a_timer_that_the_loop_is_late_for_is_put_off(timers, standstills_s, put_off_s):
     calls = Calls()
     PatientTimer(timers, 10.0, calls)
-    timers.stand_still(13.0)
-    timers.advance(2.99)
+    for seconds in standstills_s:
+        timers.stand_still(seconds)
+    timers.advance(put_off_s - 0.01)
     before = list(calls)
     timers.advance(0.02)
 
     assert (before, calls) == ([], ["called"])
 
 
-def test_a_suspended_machine_puts_a_deadline_off_by_five_seconds_only(timers):
+def test_a_time_that_is_over_when_it_is_set_is_no_standstill(timers):
     calls = Calls()
-    PatientTimer(timers, 10.0, calls)
-    timers.stand_still(3600.0)
-    timers.advance(4.99)
-    before = list(calls)
-    timers.advance(0.02)
+    PatientTimer(timers, -3.0, calls)
+    timers.stand_still(0.0)
 
-    assert (before, calls) == ([], ["called"])
-
-
-def test_each_time_the_loop_stands_still_puts_the_deadline_off(timers):
-    calls = Calls()
-    PatientTimer(timers, 10.0, calls)
-    timers.stand_still(12.0)
-    timers.stand_still(4.0)
-    before = list(calls)
-    timers.advance(2.01)
-
-    assert (before, calls) == ([], ["called"])
+    assert calls == ["called"]
 
 
 def test_a_cancelled_timer_does_not_call_before_and_after_it_was_put_off(timers):
